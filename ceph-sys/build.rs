@@ -1,0 +1,3 @@
+//! Links librados and librbd.
+
+fn main() {}

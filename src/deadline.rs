@@ -1,0 +1,56 @@
+//! How long a call may take.
+
+use std::time::{Duration, Instant};
+
+/// The moment by which a whole call must have returned, however many steps it has inside.
+///
+/// Calls take a [`Duration`], counted from their start; this is what they turn it into once, so that every step
+/// inside is measured against the same moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// `None` is a call that may wait for ever.
+    pub(crate) fn after(allowed: Option<Duration>) -> Self {
+        // A duration too long for the clock is no limit.
+        Self(allowed.and_then(|allowed| Instant::now().checked_add(allowed)))
+    }
+
+    /// The time that is left, zero once it is over; `None` where there is no limit.
+    pub(crate) fn left(self) -> Option<Duration> {
+        self.0.map(|moment| moment.saturating_duration_since(Instant::now()))
+    }
+
+    pub(crate) fn is_over(self) -> bool {
+        self.left() == Some(Duration::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_limit_is_never_over() {
+        let deadline = Deadline::after(None);
+        assert_eq!(deadline.left(), None);
+        assert!(!deadline.is_over());
+    }
+
+    #[test]
+    fn a_zero_deadline_is_over_at_once() {
+        assert!(Deadline::after(Some(Duration::ZERO)).is_over());
+    }
+
+    #[test]
+    fn a_duration_beyond_the_clock_is_no_limit() {
+        assert_eq!(Deadline::after(Some(Duration::MAX)).left(), None);
+    }
+
+    #[test]
+    fn the_time_left_is_not_more_than_was_allowed() {
+        let allowed = Duration::from_secs(60);
+        let left = Deadline::after(Some(allowed)).left().unwrap();
+        assert!(left <= allowed && left > Duration::from_secs(50), "{left:?}");
+    }
+}

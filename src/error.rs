@@ -1,0 +1,258 @@
+//! One error for the whole library: what was done, to what, the errno, and a kind to match on.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// The result of this library's calls.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong: the operation, the object, the errno and a kind that the caller can match on.
+///
+/// Its text is one line that says what to do next where that is known:
+///
+/// ```text
+/// open image kube/pvc-9: not found (errno 2)
+/// ```
+///
+/// `{:#}` adds the errors that caused it.
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    operation: Cow<'static, str>,
+    object: Option<String>,
+    errno: Option<i32>,
+    details: Details,
+    hint: Option<Cow<'static, str>>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// What kind of failure an [`Error`] is. What belongs to a kind is in [`Error::details`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The pool, image, snapshot, object or key does not exist (ENOENT).
+    NotFound,
+    /// It exists already (EEXIST).
+    AlreadyExists,
+    /// The user's capabilities, the key or the file mode forbid it (EPERM, EACCES).
+    PermissionDenied,
+    /// Somebody uses it (EBUSY); `Details::Watchers` says who, where that is known.
+    Busy,
+    /// A write to a snapshot, to a handle opened read-only, or against another's lock (EROFS).
+    ReadOnly,
+    /// The deadline passed, or the cluster said so (ETIMEDOUT). The text says what may still happen.
+    TimedOut,
+    /// This client is on the cluster's blocklist (ESHUTDOWN, 108); only a new connection helps.
+    Blocklisted,
+    /// The installed Ceph library or the cluster does not have it (EOPNOTSUPP, ENOSYS).
+    Unsupported,
+    /// A name that Ceph or the kernel cannot take, or would take for something else.
+    InvalidName,
+    /// An argument, a configuration file or an option that makes no sense (EINVAL).
+    InvalidInput,
+    /// Other features must be changed first; `Details::Features` says which.
+    FeatureDependency,
+    /// Features that can never be changed on this image; `Details::Features` says which.
+    FeatureImmutable,
+    /// Another client holds the image's lock and does not give it up; `Details::LockOwners` says who.
+    LockHeld,
+    /// The state is no longer the one that the caller acted upon.
+    Changed,
+    /// An answer that could not be understood: the cluster, a file or the kernel said something unknown.
+    InvalidData,
+    /// The handle cannot be used: it was closed, or it was inherited through `fork`.
+    NotConnected,
+    /// The caller's callback stopped the operation (ECANCELED).
+    Cancelled,
+    /// Any other errno; [`Error::errno`] has it.
+    Other,
+}
+
+/// What belongs to an [`ErrorKind`], as types.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Details {
+    /// Nothing beyond the kind.
+    None,
+    /// A C function that the installed library lacks.
+    MissingFunction {
+        /// The function's name, such as `rbd_diff_iterate3`.
+        function: &'static str,
+        /// The first Ceph release that has it, such as `18.2`.
+        since: &'static str,
+    },
+    /// The deadline passed while the call was still under way in the C library: it goes on without its caller.
+    StillRunning,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, operation: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            operation: operation.into(),
+            object: None,
+            errno: None,
+            details: Details::None,
+            hint: None,
+            source: None,
+        }))
+    }
+
+    /// The error of a call that failed with `errno`, of either sign.
+    pub(crate) fn from_errno(operation: impl Into<Cow<'static, str>>, errno: i32) -> Self {
+        let errno = errno.saturating_abs();
+        let mut error = Self::new(ErrorKind::from_errno(errno), operation);
+        error.0.errno = Some(errno);
+        error
+    }
+
+    pub(crate) fn with_object(mut self, object: impl fmt::Display) -> Self {
+        self.0.object = Some(object.to_string());
+        self
+    }
+
+    pub(crate) fn with_kind(mut self, kind: ErrorKind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
+    pub(crate) fn with_details(mut self, details: Details) -> Self {
+        self.0.details = details;
+        self
+    }
+
+    pub(crate) fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// The kind, to match on.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// What was done, such as `open image`.
+    pub fn operation(&self) -> &str {
+        &self.0.operation
+    }
+
+    /// What it was done to, such as `kube/pvc-1`.
+    pub fn object(&self) -> Option<&str> {
+        self.0.object.as_deref()
+    }
+
+    /// The errno (positive), where a C library, the cluster or the kernel gave one. Codes that this library does not
+    /// know are kept.
+    pub fn errno(&self) -> Option<i32> {
+        self.0.errno
+    }
+
+    /// What belongs to the kind.
+    pub fn details(&self) -> &Details {
+        &self.0.details
+    }
+
+    /// What to do next, where that is known.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+}
+
+impl ErrorKind {
+    /// The kind of a (positive) errno of the C libraries.
+    pub(crate) fn from_errno(errno: i32) -> Self {
+        match errno {
+            libc::ENOENT => Self::NotFound,
+            libc::EEXIST => Self::AlreadyExists,
+            libc::EPERM | libc::EACCES => Self::PermissionDenied,
+            libc::EBUSY => Self::Busy,
+            libc::EROFS => Self::ReadOnly,
+            libc::ETIMEDOUT => Self::TimedOut,
+            // librados.h: EBLOCKLISTED is ESHUTDOWN.
+            libc::ESHUTDOWN => Self::Blocklisted,
+            libc::EOPNOTSUPP | libc::ENOSYS => Self::Unsupported,
+            libc::EINVAL | libc::EDOM => Self::InvalidInput,
+            libc::ENOTCONN => Self::NotConnected,
+            libc::ECANCELED => Self::Cancelled,
+            _ => Self::Other,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::NotFound => "not found",
+            Self::AlreadyExists => "exists already",
+            Self::PermissionDenied => "permission denied",
+            Self::Busy => "busy",
+            Self::ReadOnly => "read-only",
+            Self::TimedOut => "timed out",
+            Self::Blocklisted => "this client is blocklisted",
+            Self::Unsupported => "not supported",
+            Self::InvalidName => "invalid name",
+            Self::InvalidInput => "invalid argument",
+            Self::FeatureDependency => "other features must be changed first",
+            Self::FeatureImmutable => "features cannot be changed",
+            Self::LockHeld => "another client holds the lock",
+            Self::Changed => "changed meanwhile",
+            Self::InvalidData => "answer not understood",
+            Self::NotConnected => "not connected",
+            Self::Cancelled => "cancelled",
+            Self::Other => "failed",
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &*self.0;
+        f.write_str(&inner.operation)?;
+        if let Some(object) = &inner.object {
+            write!(f, " {object}")?;
+        }
+        write!(f, ": {}", inner.kind.text())?;
+        inner.details.append(f)?;
+        match inner.errno {
+            Some(errno) if inner.kind == ErrorKind::Other => {
+                let text = std::io::Error::from_raw_os_error(errno).to_string();
+                let text = text.split(" (os error").next().unwrap_or_default();
+                write!(f, ": {text} (errno {errno})")?;
+            }
+            Some(errno) => write!(f, " (errno {errno})")?,
+            None => {}
+        }
+        if let Some(source) = inner.source.as_ref().filter(|_| f.alternate()) {
+            write!(f, ": {source:#}")?;
+        }
+        if let Some(hint) = &inner.hint {
+            write!(f, "; {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Details {
+    /// Adds to the text of the kind what is known beyond it.
+    fn append(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => Ok(()),
+            Self::MissingFunction { function, since } => {
+                write!(f, ": {function} is missing, it came with Ceph {since}")
+            }
+            Self::StillRunning => f.write_str(", and the call goes on in the background"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
