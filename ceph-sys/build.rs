@@ -1,3 +1,0 @@
-//! Links librados and librbd.
-
-fn main() {}
