@@ -3,6 +3,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::feature::Features;
+use crate::lock::LockOwner;
+use crate::name::NameError;
+use crate::watcher::Watcher;
+
 /// The result of this library's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -39,7 +44,7 @@ pub enum ErrorKind {
     AlreadyExists,
     /// The user's capabilities, the key or the file mode forbid it (EPERM, EACCES).
     PermissionDenied,
-    /// Somebody uses it (EBUSY); `Details::Watchers` says who, where that is known.
+    /// Somebody uses it (EBUSY); [`Details::Watchers`] says who, where that is known.
     Busy,
     /// A write to a snapshot, to a handle opened read-only, or against another's lock (EROFS).
     ReadOnly,
@@ -53,11 +58,11 @@ pub enum ErrorKind {
     InvalidName,
     /// An argument, a configuration file or an option that makes no sense (EINVAL).
     InvalidInput,
-    /// Other features must be changed first; `Details::Features` says which.
+    /// Other features must be changed first; [`Details::Features`] says which.
     FeatureDependency,
-    /// Features that can never be changed on this image; `Details::Features` says which.
+    /// Features that can never be changed on this image; [`Details::Features`] says which.
     FeatureImmutable,
-    /// Another client holds the image's lock and does not give it up; `Details::LockOwners` says who.
+    /// Another client holds the image's lock and does not give it up; [`Details::LockOwners`] says who.
     LockHeld,
     /// The state is no longer the one that the caller acted upon.
     Changed,
@@ -77,6 +82,14 @@ pub enum ErrorKind {
 pub enum Details {
     /// Nothing beyond the kind.
     None,
+    /// Who watches the image or object that is busy.
+    Watchers(Vec<Watcher>),
+    /// Who holds the image's lock.
+    LockOwners(Vec<LockOwner>),
+    /// The features in the way.
+    Features(Features),
+    /// What is wrong with a name.
+    Name(NameError),
     /// A C function that the installed library lacks.
     MissingFunction {
         /// The function's name, such as `rbd_diff_iterate3`.
@@ -243,12 +256,24 @@ impl Details {
     fn append(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => Ok(()),
+            Self::Watchers(watchers) => append_list(f, ", watched by ", watchers),
+            Self::LockOwners(owners) => append_list(f, ": ", owners),
+            Self::Features(features) => write!(f, ": {features}"),
+            Self::Name(name) => write!(f, ": {name}"),
             Self::MissingFunction { function, since } => {
                 write!(f, ": {function} is missing, it came with Ceph {since}")
             }
             Self::StillRunning => f.write_str(", and the call goes on in the background"),
         }
     }
+}
+
+fn append_list(f: &mut fmt::Formatter<'_>, before: &str, items: &[impl fmt::Display]) -> fmt::Result {
+    for (n, item) in items.iter().enumerate() {
+        f.write_str(if n == 0 { before } else { ", " })?;
+        write!(f, "{item}")?;
+    }
+    Ok(())
 }
 
 impl std::error::Error for Error {
