@@ -6,7 +6,9 @@ mod bindings;
 use std::env;
 
 fn main() {
+    println!("cargo::rustc-check-cfg=cfg(generated_bindings)");
     println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-changed=src/list_watchers.cpp");
     for variable in ["CEPH_LIB_DIR", "CEPH_INCLUDE_DIR", "DOCS_RS"] {
         println!("cargo::rerun-if-env-changed={variable}");
     }
@@ -16,7 +18,14 @@ fn main() {
     }
 
     #[cfg(feature = "buildtime-bindgen")]
-    bindings::generate();
+    {
+        bindings::generate();
+        println!("cargo::rustc-cfg=generated_bindings");
+    }
+
+    // Before the libraries: a linker may take symbols only for what it has seen.
+    #[cfg(feature = "list-watchers")]
+    cc::Build::new().cpp(true).std("c++17").file("src/list_watchers.cpp").compile("ceph_sys_list_watchers");
 
     if let Ok(directory) = env::var("CEPH_LIB_DIR") {
         println!("cargo::rustc-link-search=native={directory}");
