@@ -281,3 +281,35 @@ impl std::error::Error for Error {
         self.0.source.as_deref().map(|source| source as _)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::LockMode;
+
+    #[test]
+    fn a_busy_image_names_its_watchers() {
+        let watchers = vec![
+            "192.0.2.1:0/7 client.4235 cookie=1".parse().unwrap(),
+            "192.0.2.2:0/8 client.4236 cookie=2".parse().unwrap(),
+        ];
+        let error = Error::from_errno("remove image", -libc::EBUSY)
+            .with_object("kube/pvc-9")
+            .with_details(Details::Watchers(watchers));
+        assert_eq!((error.kind(), error.errno()), (ErrorKind::Busy, Some(16)));
+        assert_eq!(
+            error.to_string(),
+            "remove image kube/pvc-9: busy, watched by 192.0.2.1:0/7 client.4235 cookie=1, \
+             192.0.2.2:0/8 client.4236 cookie=2 (errno 16)"
+        );
+    }
+
+    #[test]
+    fn a_held_lock_names_its_owner() {
+        let owners = vec![LockOwner::new(LockMode::Exclusive, "192.0.2.1:0/7")];
+        let error = Error::from_errno("disable features", libc::EROFS)
+            .with_kind(ErrorKind::LockHeld)
+            .with_details(Details::LockOwners(owners));
+        assert_eq!(error.to_string(), "disable features: another client holds the lock: 192.0.2.1:0/7 (errno 30)");
+    }
+}

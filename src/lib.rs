@@ -6,6 +6,7 @@ mod error;
 pub mod feature;
 mod lock;
 pub mod name;
+mod text;
 mod watcher;
 
 pub use address::EntityAddress;

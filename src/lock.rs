@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::address::EntityAddress;
-use crate::watcher::{Watcher, decimal};
+use crate::text::decimal;
+use crate::watcher::Watcher;
 
 /// How a lock is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,8 +18,26 @@ pub enum LockMode {
     Other(u32),
 }
 
+impl fmt::Display for LockMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exclusive => f.write_str("exclusive"),
+            Self::Shared => f.write_str("shared"),
+            Self::Other(number) => write!(f, "{number}"),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for LockMode {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// An owner of an image's exclusive lock, as `rbd_lock_get_owners` returns it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LockOwner {
     /// How the lock is held.
@@ -48,13 +67,18 @@ impl fmt::Display for LockOwner {
 /// A lock on an image: a manual one (`rbd lock add`), or the one that `exclusive-lock` takes by itself.
 ///
 /// Client and cookie are verbatim, since breaking the lock takes exactly these.
+///
+/// Serialised, it has the keys of `rbd lock ls --format json`: `locker` is the client, `id` the cookie.
 #[doc(alias = "rbd_list_lockers")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Locker {
     /// The client that holds it, such as `client.4485`.
+    #[cfg_attr(feature = "serde", serde(rename = "locker"))]
     pub client: String,
     /// The lock's cookie; that of an automatic lock is `auto 18446462598732840961`, with a space in it.
+    #[cfg_attr(feature = "serde", serde(rename = "id"))]
     pub cookie: String,
     /// The address of the client.
     pub address: EntityAddress,
@@ -87,47 +111,5 @@ impl Locker {
 impl fmt::Display for Locker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?} {}", self.client, self.cookie, self.address)
-    }
-}
-
-#[cfg(feature = "serde")]
-impl serde::Serialize for Locker {
-    /// The keys of `rbd lock ls --format json`: id is the cookie, locker the client.
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeStruct;
-        let mut fields = serializer.serialize_struct("Locker", 3)?;
-        fields.serialize_field("id", &self.cookie)?;
-        fields.serialize_field("locker", &self.client)?;
-        fields.serialize_field("address", &self.address)?;
-        fields.end()
-    }
-}
-
-#[cfg(feature = "serde")]
-impl serde::Serialize for LockOwner {
-    /// The keys mode and owner.
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeStruct;
-        let mut fields = serializer.serialize_struct("LockOwner", 2)?;
-        fields.serialize_field("mode", &self.mode)?;
-        fields.serialize_field("owner", &self.owner)?;
-        fields.end()
-    }
-}
-
-impl fmt::Display for LockMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exclusive => f.write_str("exclusive"),
-            Self::Shared => f.write_str("shared"),
-            Self::Other(number) => write!(f, "{number}"),
-        }
-    }
-}
-
-#[cfg(feature = "serde")]
-impl serde::Serialize for LockMode {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::address::EntityAddress;
 use crate::error::{Error, ErrorKind, Result};
+use crate::text::{decimal, quoted};
 
 /// A client that watches an object; every client that has an image open to write watches its header object.
 ///
@@ -36,6 +37,7 @@ pub struct Watcher {
 
 /// What kind of client a watch belongs to, as far as its cookie tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum WatcherKind {
     /// The kernel's rbd driver: cookies count up from 0xffff000000000001 (`CEPH_LINGER_ID_START` in
@@ -43,7 +45,7 @@ pub enum WatcherKind {
     Kernel,
     /// A program with librados: the cookie is an address in its memory.
     UserSpace,
-    /// Neither: kernels before 4.7 counted from 1.
+    /// Neither: old kernels counted from 1.
     Unknown,
 }
 
@@ -93,7 +95,7 @@ impl FromStr for Watcher {
         let trailing = !word().is_empty();
         let unknown = || {
             Error::new(ErrorKind::InvalidInput, "parse watcher")
-                .with_object(format!("{line:?}"))
+                .with_object(quoted(line))
                 .with_hint("it is [watcher=]ADDRESS client.ID cookie=COOKIE")
         };
         let cookie = cookie.strip_prefix("cookie=").and_then(decimal).filter(|_| !trailing).ok_or_else(unknown)?;
@@ -117,14 +119,9 @@ pub fn parse_client_id(name: &str) -> Result<u64> {
     let digits = name.strip_prefix("client").map(|rest| rest.strip_prefix('.').unwrap_or(rest));
     digits.and_then(decimal).ok_or_else(|| {
         Error::new(ErrorKind::InvalidInput, "parse client id")
-            .with_object(format!("{name:?}"))
+            .with_object(quoted(name))
             .with_hint("it is client.ID or, from the kernel, clientID")
     })
-}
-
-/// A number of digits only: the standard parser takes a sign too.
-pub(crate) fn decimal(digits: &str) -> Option<u64> {
-    if digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None }
 }
 
 #[cfg(feature = "serde")]
@@ -139,12 +136,5 @@ impl serde::Serialize for Watcher {
         fields.serialize_field("kind", &self.kind())?;
         fields.serialize_field("timeout_seconds", &self.timeout.map(|timeout| timeout.as_secs()))?;
         fields.end()
-    }
-}
-
-#[cfg(feature = "serde")]
-impl serde::Serialize for WatcherKind {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }

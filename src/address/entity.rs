@@ -1,10 +1,11 @@
 //! The address of one client or daemon: `192.0.2.10:0/2359070641`.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::text::{decimal, quoted};
 
 /// The version of the messenger protocol that an address speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,7 +113,7 @@ impl fmt::Display for EntityAddress {
         if let Some(protocol) = self.protocol {
             write!(f, "{protocol}:")?;
         }
-        write!(f, "{}/{}", std::net::SocketAddr::new(self.ip, self.port), self.nonce)
+        write!(f, "{}/{}", SocketAddr::new(self.ip, self.port), self.nonce)
     }
 }
 
@@ -122,7 +123,7 @@ impl FromStr for EntityAddress {
     /// The port and the nonce may be left out and are 0 then.
     fn from_str(text: &str) -> Result<Self> {
         parse(text).map_err(|fault| {
-            Error::new(ErrorKind::InvalidInput, "parse address").with_object(format!("{text:?}")).with_hint(fault)
+            Error::new(ErrorKind::InvalidInput, "parse address").with_object(quoted(text)).with_hint(fault)
         })
     }
 }
@@ -148,14 +149,12 @@ fn parse(text: &str) -> Result<EntityAddress, Fault> {
         (None, text.strip_prefix("any:").unwrap_or(text))
     };
     let (endpoint, nonce) = match rest.split_once('/') {
-        Some((endpoint, nonce)) => (endpoint, number(nonce).ok_or(NONCE)?),
+        Some((endpoint, nonce)) => (endpoint, decimal(nonce).ok_or(NONCE)?),
         None => (rest, 0),
     };
-    let (ip, port) = match endpoint {
-        // How Ceph prints an address without a family.
-        ":" => (Ipv4Addr::UNSPECIFIED.into(), 0),
-        _ => parse_endpoint(endpoint)?,
-    };
+    // Ceph prints an address without a family as `:/0`.
+    let blank = rest.starts_with(":/");
+    let (ip, port) = if blank { (Ipv4Addr::UNSPECIFIED.into(), 0) } else { parse_endpoint(endpoint)? };
     Ok(EntityAddress { ip, port, nonce, protocol })
 }
 
@@ -165,17 +164,18 @@ fn parse_endpoint(endpoint: &str) -> Result<(IpAddr, u16), Fault> {
     }
     if let Some(rest) = endpoint.strip_prefix('[') {
         let (ip, after) = rest.split_once(']').ok_or(NO_ADDRESS)?;
-        let ip: Ipv6Addr = ip.parse().map_err(|_| NO_ADDRESS)?;
+        // Ceph takes IPv4 in brackets too.
+        let ip = ip.parse().map_err(|_| NO_ADDRESS)?;
         return match after.strip_prefix(':') {
-            Some(port) => Ok((ip.into(), number(port).ok_or(PORT)?)),
-            None if after.is_empty() => Ok((ip.into(), 0)),
+            Some(port) => Ok((ip, decimal(port).ok_or(PORT)?)),
+            None if after.is_empty() => Ok((ip, 0)),
             None => Err(NO_ADDRESS),
         };
     }
     match endpoint.rsplit_once(':') {
         None => Ok((endpoint.parse::<Ipv4Addr>().map_err(|_| NO_ADDRESS)?.into(), 0)),
         Some((ip, _)) if ip.contains(':') => Ok((parse_bare_ipv6(endpoint)?.into(), 0)),
-        Some((ip, port)) => Ok((ip.parse::<Ipv4Addr>().map_err(|_| NO_ADDRESS)?.into(), number(port).ok_or(PORT)?)),
+        Some((ip, port)) => Ok((ip.parse::<Ipv4Addr>().map_err(|_| NO_ADDRESS)?.into(), decimal(port).ok_or(PORT)?)),
     }
 }
 
@@ -185,11 +185,6 @@ fn parse_bare_ipv6(text: &str) -> Result<Ipv6Addr, Fault> {
         .rsplit_once(':')
         .is_some_and(|(ip, port)| ip.parse::<Ipv6Addr>().is_ok() && port.bytes().all(|b| b.is_ascii_digit()));
     if with_port { Err(BRACKETS) } else { text.parse().map_err(|_| NO_ADDRESS) }
-}
-
-/// A number of digits only: the standard parser takes a sign too.
-fn number<T: FromStr>(digits: &str) -> Option<T> {
-    if digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None }
 }
 
 #[cfg(feature = "serde")]

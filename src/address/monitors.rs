@@ -24,9 +24,10 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct MonitorAddresses(Vec<Vec<EntityAddress>>);
 
 impl MonitorAddresses {
-    /// The monitors, each given as the list of its addresses (`public_addrs` in `ceph mon dump`).
+    /// The monitors, each given as the list of its addresses (`public_addrs` in `ceph mon dump`); empty lists are left
+    /// out.
     pub fn new(monitors: impl IntoIterator<Item = Vec<EntityAddress>>) -> Self {
-        Self(monitors.into_iter().collect())
+        Self(monitors.into_iter().filter(|addresses| !addresses.is_empty()).collect())
     }
 
     /// The addresses of each monitor, as they were given: a port that was left out is 0.
@@ -88,10 +89,11 @@ impl FromStr for MonitorAddresses {
 
     fn from_str(text: &str) -> Result<Self> {
         let monitors = split_outside_brackets(text).map(parse_monitor).collect::<Result<Vec<_>>>()?;
-        if monitors.is_empty() {
+        let monitors = Self::new(monitors);
+        if monitors.0.is_empty() {
             return Err(Error::new(ErrorKind::InvalidInput, "parse mon_host").with_hint("it names no monitor"));
         }
-        Ok(Self(monitors))
+        Ok(monitors)
     }
 }
 
@@ -110,11 +112,12 @@ fn split_outside_brackets(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn parse_monitor(text: &str) -> Result<Vec<EntityAddress>> {
-    // A single IPv6 address begins with a bracket too.
-    let single = text.parse::<EntityAddress>();
-    match text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        Some(inner) if single.is_err() => split_outside_brackets(inner).map(parse_address).collect(),
-        _ => Ok(vec![single.or_else(|_| parse_address(text))?]),
+    let list = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    match (parse_address(text), list) {
+        // A single IPv6 address stands in brackets too.
+        (Ok(address), _) => Ok(vec![address]),
+        (Err(_), Some(list)) => split_outside_brackets(list).map(parse_address).collect(),
+        (Err(error), None) => Err(error),
     }
 }
 

@@ -16,6 +16,7 @@ pub enum Cascade {
 
 /// What a step of a plan does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub enum FeatureChange {
     /// Enable the features.
     Enable,
@@ -25,6 +26,7 @@ pub enum FeatureChange {
 
 /// One call of `rbd_update_features`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FeatureStep {
     /// What is done.
     pub change: FeatureChange,
@@ -46,6 +48,7 @@ pub struct FeatureStep {
 /// # Ok::<(), rbd::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FeaturePlan {
     change: FeatureChange,
     steps: Vec<FeatureStep>,

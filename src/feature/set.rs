@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::text::quoted;
 
 bitflags::bitflags! {
     /// A set of image features; bits that this library does not know are kept.
@@ -94,10 +95,6 @@ impl Features {
     #[doc(alias = "RBD_FEATURES_INCOMPATIBLE")]
     pub const INCOMPATIBLE: Self = Self::LAYERING.union(Self::STRIPING).union(Self::DATA_POOL).union(Self::DIRTY_CACHE);
 
-    /// Those that a client must know to write to the image: all that this library knows.
-    #[doc(alias = "RBD_FEATURES_RW_INCOMPATIBLE")]
-    pub const RW_INCOMPATIBLE: Self = Self::from_bits_retain(0xfff);
-
     /// `object-map` and `fast-diff`, which librbd changes together since Ceph 10.2.
     pub(super) const MAPS: Self = Self::OBJECT_MAP.union(Self::FAST_DIFF);
 
@@ -107,9 +104,8 @@ impl Features {
     ///
     /// `InvalidData` if it is no hexadecimal number with `0x` before it.
     pub fn parse_kernel_mask(text: &str) -> Result<Self> {
-        parse_hex(text.trim_end()).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidData, "parse the kernel's features").with_object(format!("{text:?}"))
-        })
+        parse_hex(text.trim_end())
+            .ok_or_else(|| Error::new(ErrorKind::InvalidData, "parse the kernel's features").with_object(quoted(text)))
     }
 
     /// What a client that supports only the features in `mask` lacks for this image.
@@ -128,13 +124,14 @@ impl Features {
 
     /// The bits that have no name.
     fn unknown(self) -> Option<u64> {
-        let unknown = self.difference(Self::RW_INCOMPATIBLE);
+        let unknown = self.difference(NAMES.iter().map(|(feature, _)| *feature).collect());
         (!unknown.is_empty()).then_some(unknown.bits())
     }
 }
 
 /// The features of an image that a client does not support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Unsupported {
     /// Those that can be disabled, so that the client can use the image.
     pub disable: Features,
@@ -178,7 +175,7 @@ fn parse_word(word: &str) -> Result<Features> {
     named.or_else(|| parse_hex(word)).ok_or_else(|| {
         let known: Vec<_> = NAMES.iter().map(|(_, name)| *name).collect();
         Error::new(ErrorKind::InvalidInput, "parse feature")
-            .with_object(format!("{word:?}"))
+            .with_object(quoted(word))
             .with_hint(format!("features are {}", known.join(", ")))
     })
 }

@@ -34,12 +34,3 @@ impl NameError {
         Error::new(ErrorKind::InvalidName, operation).with_object(name).with_details(Details::Name(self))
     }
 }
-
-/// A name as it stands in an error: quoted, escaped, and not longer than a line.
-pub(super) fn quoted(name: &str) -> String {
-    const SHOWN: usize = 64;
-    match name.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{:?}…", &name[..end]),
-        None => format!("{name:?}"),
-    }
-}

@@ -5,52 +5,52 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::RawName;
-use super::error::{NameError, quoted};
+use super::error::NameError;
 use crate::error::Result;
+use crate::text::quoted;
 
 /// The OSD option `osd_max_object_name_len`: no object has a longer name, in bytes.
 const OBJECT_NAME_LIMIT: usize = 2048;
 
-/// What a kind of name may consist of.
+/// The most that one write to the kernel's sysfs carries, in bytes: a page (`kernfs_fop_write_iter`), where it is
+/// smallest.
+const KERNEL_WRITE_LIMIT: usize = 4096;
+
+/// What a name may consist of.
 struct Rule {
-    what: &'static str,
-    forbids: fn(char) -> bool,
+    /// In bytes.
     limit: usize,
-    kernel_forbids: fn(char) -> bool,
-    kernel_limit: usize,
+    forbids: fn(char) -> bool,
 }
 
 impl Rule {
     fn check(&self, name: &str) -> Result<(), NameError> {
-        find_fault(name, |c| c == '\0' || (self.forbids)(c), self.limit)
-    }
-
-    fn check_for_kernel(&self, name: &str) -> Result<(), NameError> {
-        find_fault(name, |c| c.is_control() || c == ' ' || (self.kernel_forbids)(c), self.kernel_limit)
+        if name.is_empty() {
+            return Err(NameError::Empty);
+        }
+        if name.len() > self.limit {
+            return Err(NameError::TooLong { length: name.len(), limit: self.limit });
+        }
+        match name.chars().find(|&c| c == '\0' || (self.forbids)(c)) {
+            Some(c) => Err(NameError::Contains(c)),
+            None => Ok(()),
+        }
     }
 }
 
-fn find_fault(name: &str, forbids: impl Fn(char) -> bool, limit: usize) -> Result<(), NameError> {
-    if name.is_empty() {
-        return Err(NameError::Empty);
-    }
-    if name.len() > limit {
-        return Err(NameError::TooLong { length: name.len(), limit });
-    }
-    match name.chars().find(|&c| forbids(c)) {
-        Some(c) => Err(NameError::Contains(c)),
-        None => Ok(()),
-    }
+/// Whether the kernel splits its map request there (`next_token` in `drivers/block/rbd.c`), or is better not given it.
+fn splits_in_kernel(c: char) -> bool {
+    c == ' ' || c.is_control()
 }
 
 macro_rules! name_type {
-    ($(#[$doc:meta])* $Name:ident, $rule:expr) => {
+    ($(#[$doc:meta])* $Name:ident, $what:literal, $rule:expr) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $Name(String);
 
         impl $Name {
-            const RULE: Rule = $rule;
+            const WHAT: &str = $what;
 
             /// Checks that Ceph allows the name.
             ///
@@ -58,10 +58,11 @@ macro_rules! name_type {
             ///
             /// `InvalidName`; the details say what is wrong with it.
             pub fn new(name: impl Into<String>) -> Result<Self> {
+                const RULE: Rule = $rule;
                 let name = name.into();
-                match Self::RULE.check(&name) {
+                match RULE.check(&name) {
                     Ok(()) => Ok(Self(name)),
-                    Err(fault) => Err(fault.of(format!("check {}", Self::RULE.what), quoted(&name))),
+                    Err(fault) => Err(fault.of(format!("check {}", Self::WHAT), quoted(&name))),
                 }
             }
 
@@ -119,7 +120,7 @@ macro_rules! name_type {
             fn try_from(name: &RawName) -> Result<Self> {
                 match name.to_str() {
                     Some(name) => Self::new(name),
-                    None => Err(NameError::NotUtf8.of(format!("check {}", Self::RULE.what), name)),
+                    None => Err(NameError::NotUtf8.of(format!("check {}", Self::WHAT), name)),
                 }
             }
         }
@@ -140,36 +141,41 @@ macro_rules! name_type {
     };
 }
 
+/// The second level of validity, for the names that go into the kernel's map request.
 macro_rules! kernel_check {
-    ($Name:ident) => {
+    ($(#[$doc:meta])* $Name:ident, $check:expr) => {
         impl $Name {
-            /// Checks that the kernel's map request can carry the name: no white space and no control character,
-            /// at which `drivers/block/rbd.c` splits it, and what else its parser would take for something else.
+            $(#[$doc])*
             ///
             /// # Errors
             ///
             /// `InvalidName`; the details say what is wrong with it.
             pub fn check_for_kernel(&self) -> Result<()> {
-                let checked = Self::RULE.check_for_kernel(&self.0);
-                checked
-                    .map_err(|fault| fault.of(format!("pass to the kernel the {}", Self::RULE.what), quoted(&self.0)))
+                let check: fn(&str) -> Result<(), NameError> = $check;
+                check(&self.0).map_err(|fault| {
+                    fault.of(format!("pass to the kernel the {}", Self::WHAT), quoted(&self.0))
+                })
             }
         }
     };
 }
 
 name_type! {
-    /// The name of a pool: any characters but NUL and `/`.
+    /// The name of a pool: any characters but NUL and `/`, of any length.
+    ///
+    /// Ceph itself makes pools with a `/` in their name, but no [`ImageSpec`](super::ImageSpec) could name them. The
+    /// `rbd` program makes no images in a pool with an `@` in its name; librbd does.
     PoolName,
-    Rule {
-        what: "pool name",
-        forbids: |c| c == '/',
-        limit: OBJECT_NAME_LIMIT,
-        kernel_forbids: |_| false,
-        kernel_limit: OBJECT_NAME_LIMIT,
-    }
+    "pool name",
+    Rule { limit: usize::MAX, forbids: |c| c == '/' }
 }
-kernel_check!(PoolName);
+
+kernel_check! {
+    /// Checks that the kernel's map request can carry the name: no space and no control character, at most 4,096
+    /// bytes (the whole request has no more).
+    PoolName,
+    |name| Rule { limit: KERNEL_WRITE_LIMIT, forbids: splits_in_kernel }.check(name)
+}
 
 name_type! {
     /// The name of a namespace in a pool: any characters but NUL, `/` and `@`, at most 256 bytes
@@ -177,71 +183,58 @@ name_type! {
     ///
     /// The default namespace has no name: it is the absence of one.
     NamespaceName,
-    Rule {
-        what: "namespace name",
-        forbids: |c| matches!(c, '/' | '@'),
-        limit: 256,
-        // The namespace is an option (`_pool_ns=`), and options are split at commas.
-        kernel_forbids: |c| c == ',',
-        kernel_limit: 256,
-    }
+    "namespace name",
+    Rule { limit: 256, forbids: |c| matches!(c, '/' | '@') }
 }
-kernel_check!(NamespaceName);
+
+kernel_check! {
+    /// Checks that the kernel's map request can carry the name: no space and no control character, and no comma,
+    /// since it goes there as the option `_pool_ns=` and options are split at commas.
+    NamespaceName,
+    |name| Rule { limit: usize::MAX, forbids: |c| c == ',' || splits_in_kernel(c) }.check(name)
+}
 
 name_type! {
     /// The name of an image: any characters but NUL, `/` and `@`, at most 2,041 bytes.
     ///
-    /// The limit comes from the object `rbd_id.NAME`, whose own limit is 2,048 bytes.
+    /// The limit is that of the object `rbd_id.NAME`, 2,048 bytes (the OSD option `osd_max_object_name_len`).
     ImageName,
-    Rule {
-        what: "image name",
-        forbids: |c| matches!(c, '/' | '@'),
-        limit: OBJECT_NAME_LIMIT - "rbd_id.".len(),
-        kernel_forbids: |_| false,
-        kernel_limit: OBJECT_NAME_LIMIT,
-    }
+    "image name",
+    Rule { limit: OBJECT_NAME_LIMIT - "rbd_id.".len(), forbids: |c| matches!(c, '/' | '@') }
 }
-kernel_check!(ImageName);
+
+kernel_check! {
+    /// Checks that the kernel's map request can carry the name: no space and no control character.
+    ImageName,
+    |name| Rule { limit: usize::MAX, forbids: splits_in_kernel }.check(name)
+}
 
 name_type! {
-    /// The name of a snapshot: any characters but NUL, `/` and `@`.
+    /// The name of a snapshot: any characters but NUL, `/` and `@`, of any length.
     SnapshotName,
-    Rule {
-        what: "snapshot name",
-        forbids: |c| matches!(c, '/' | '@'),
-        limit: OBJECT_NAME_LIMIT,
-        kernel_forbids: |_| false,
-        // NAME_MAX without `snap_`, RBD_MAX_SNAP_NAME_LEN in drivers/block/rbd.c.
-        kernel_limit: 250,
-    }
+    "snapshot name",
+    Rule { limit: usize::MAX, forbids: |c| matches!(c, '/' | '@') }
 }
 
-impl SnapshotName {
-    /// Checks that the kernel's map request can carry the name: no white space and no control character, at most 250
-    /// bytes, and not `-`, which means no snapshot there.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidName`; the details say what is wrong with it.
-    pub fn check_for_kernel(&self) -> Result<()> {
-        let checked = match self.as_str() {
-            "-" => Err(NameError::MeansNoSnapshot),
-            name => Self::RULE.check_for_kernel(name),
-        };
-        checked.map_err(|fault| fault.of("pass to the kernel the snapshot name".into(), quoted(&self.0)))
+kernel_check! {
+    /// Checks that the kernel's map request can carry the name: no space and no control character, at most 250 bytes
+    /// (`RBD_MAX_SNAP_NAME_LEN` in `drivers/block/rbd.c`), and not `-`, which means no snapshot there.
+    SnapshotName,
+    |name| match name {
+        "-" => Err(NameError::MeansNoSnapshot),
+        _ => Rule { limit: 250, forbids: splits_in_kernel }.check(name),
     }
 }
 
 name_type! {
     /// The id of an image of format 2, such as `fb236b8b4567`: it stays when the image is renamed.
     ///
-    /// librbd makes ids of hexadecimal digits; any visible ASCII characters are taken here, but no `/`, `@` and `.`.
+    /// librbd makes ids of hexadecimal digits; any visible ASCII characters are taken here, but no `/`, `@` and `.`,
+    /// at most 2,037 bytes (the object `rbd_header.ID` has no more than 2,048).
     ImageId,
+    "image id",
     Rule {
-        what: "image id",
-        forbids: |c| !c.is_ascii_graphic() || matches!(c, '/' | '@' | '.'),
         limit: OBJECT_NAME_LIMIT - "rbd_header.".len(),
-        kernel_forbids: |_| false,
-        kernel_limit: OBJECT_NAME_LIMIT,
+        forbids: |c| !c.is_ascii_graphic() || matches!(c, '/' | '@' | '.'),
     }
 }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::error::quoted;
 use super::{ImageId, ImageName};
 use crate::error::{Error, ErrorKind, Result};
+use crate::text::quoted;
 
 /// The prefix of the names of an image's data objects: `block_name_prefix` in `rbd info`.
 ///

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::error::{NameError, quoted};
 use super::{ImageName, NamespaceName, PoolName, SnapshotName};
-use crate::error::{Details, Error, Result};
+use crate::error::{Error, Result};
+use crate::text::quoted;
 
 /// An image or a snapshot of it, as the `rbd` program writes it: `[pool/[namespace/]]image[@snap]`.
 ///
@@ -108,28 +108,24 @@ impl FromStr for ImageSpec {
 
     fn from_str(spec: &str) -> Result<Self> {
         // A pool's name may contain `@`, so the slashes come first.
-        let mut before = spec.splitn(3, '/').collect::<Vec<_>>();
+        let mut before: Vec<_> = spec.splitn(3, '/').collect();
         let last = before.pop().unwrap_or_default();
         let (image, snapshot) = match last.split_once('@') {
             Some((image, snapshot)) => (image, Some(snapshot)),
             None => (last, None),
         };
         let parse = || {
-            let mut parsed = Self::new(image.parse()?);
-            parsed.location = match before[..] {
+            let location = match before[..] {
                 [pool, namespace] => Some((pool.parse()?, Some(namespace.parse()?))),
                 [pool] => Some((pool.parse()?, None)),
                 _ => None,
             };
-            parsed.snapshot = snapshot.map(str::parse).transpose()?;
-            Ok(parsed)
+            Ok(Self { location, image: image.parse()?, snapshot: snapshot.map(str::parse).transpose()? })
         };
         parse().map_err(|part: Error| {
-            let fault = match part.details() {
-                Details::Name(fault) => fault.clone(),
-                _ => NameError::Empty,
-            };
-            fault.of(format!("{} of image spec", part.operation()), quoted(spec))
+            Error::new(part.kind(), format!("{} of image spec", part.operation()))
+                .with_object(quoted(spec))
+                .with_details(part.details().clone())
         })
     }
 }
