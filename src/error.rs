@@ -276,6 +276,13 @@ fn append_list(f: &mut fmt::Formatter<'_>, before: &str, items: &[impl fmt::Disp
     Ok(())
 }
 
+/// For arguments that take a name as text, or as a value whose conversion cannot fail.
+impl From<std::convert::Infallible> for Error {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_deref().map(|source| source as _)

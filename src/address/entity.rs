@@ -74,6 +74,11 @@ impl EntityAddress {
         Self { protocol: Some(protocol), ..self }
     }
 
+    /// The same address without saying its protocol: the form of watchers and of the blocklist.
+    pub const fn without_protocol(self) -> Self {
+        Self { protocol: None, ..self }
+    }
+
     /// The IP address, as its owner sees it: in a container this may be one of the container's network namespace.
     pub const fn ip(&self) -> IpAddr {
         self.ip

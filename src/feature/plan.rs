@@ -122,7 +122,8 @@ impl FeaturePlan {
         if cascade == Cascade::No && !implied.is_empty() {
             return Err(Error::new(ErrorKind::FeatureDependency, change.verb())
                 .with_object(asked)
-                .with_details(Details::Features(implied)));
+                .with_details(Details::Features(implied))
+                .with_hint("a cascade changes them too"));
         }
         let steps = order.iter().map(|&group| needed.intersection(group)).filter(|features| !features.is_empty());
         let steps = steps.map(|features| FeatureStep { change, features }).collect();

@@ -1,0 +1,267 @@
+//! `rados_t`: from its creation to the one call of `rados_shutdown`.
+
+use std::any::Any;
+use std::ffi::{CStr, c_char, c_int};
+use std::fmt;
+use std::path::Path;
+use std::ptr;
+
+use ceph_sys::rados_t;
+
+use super::{Errno, c_string, callback, check, grow, grow_text, text};
+
+/// A handle that is created and not yet connected: it takes its configuration now, and nothing else. Calls that
+/// crash or hang on a handle that is not connected are not to be had here.
+#[derive(Debug)]
+pub(crate) struct Unconnected(RadosHandle);
+
+/// A connected handle. librados lets any number of threads use it at once.
+pub(crate) struct RadosHandle {
+    raw: rados_t,
+    /// The process that made it. A fork has the memory, but none of librados' threads.
+    process: u32,
+    /// A handle made elsewhere is not shut down here: this guard is dropped instead.
+    keep_alive: Option<KeepAlive>,
+}
+
+/// What keeps a `rados_t` of other code connected.
+pub(crate) type KeepAlive = Box<dyn Any + Send + Sync>;
+
+// SAFETY: librados.h demands synchronisation for the settings of an I/O context and for nothing of `rados_t`;
+// `RadosClient` guards its state by a lock. The cluster tests use one handle from 64 threads at once.
+unsafe impl Send for RadosHandle {}
+// SAFETY: as above.
+unsafe impl Sync for RadosHandle {}
+
+impl Unconnected {
+    /// `entity` is a full name such as `client.admin`, `cluster` the name used in paths (`ceph`).
+    pub(crate) fn create(cluster: &str, entity: &str) -> Result<Self, Errno> {
+        let (cluster, entity) = (c_string(cluster)?, c_string(entity)?);
+        let mut raw = ptr::null_mut();
+        // SAFETY: both strings are NUL-terminated and copied by the call, which sets the handle on success only.
+        check(unsafe { ceph_sys::rados_create2(&mut raw, cluster.as_ptr(), entity.as_ptr(), 0) })?;
+        Ok(Self(RadosHandle { raw, process: std::process::id(), keep_alive: None }))
+    }
+
+    /// Reads a configuration file; `paths` may be a comma-separated list, of which the first that exists is read.
+    pub(crate) fn read_file(&self, paths: &str) -> Result<(), Errno> {
+        let paths = c_string(paths)?;
+        // SAFETY: a handle that is alive, and a NUL-terminated string that the call does not keep.
+        check(unsafe { ceph_sys::rados_conf_read_file(self.0.raw, paths.as_ptr()) }).map(drop)
+    }
+
+    /// Reads the file that `CEPH_CONF` names, or the first of the default ones.
+    pub(crate) fn read_file_of_environment(&self) -> Result<(), Errno> {
+        // SAFETY: a null path asks for the search (librados.h).
+        check(unsafe { ceph_sys::rados_conf_read_file(self.0.raw, ptr::null()) }).map(drop)
+    }
+
+    /// Takes over the options in `CEPH_ARGS`.
+    pub(crate) fn parse_environment(&self) -> Result<(), Errno> {
+        // SAFETY: a null name stands for `CEPH_ARGS` (librados.h).
+        check(unsafe { ceph_sys::rados_conf_parse_env(self.0.raw, ptr::null()) }).map(drop)
+    }
+
+    pub(crate) fn set(&self, option: &str, value: &str) -> Result<(), Errno> {
+        let option = c_string(option)?;
+        // The value may be a key: its copy is wiped.
+        let value = zeroize::Zeroizing::new([value.as_bytes(), b"\0"].concat());
+        let value = CStr::from_bytes_with_nul(&value).map_err(|_| Errno::INVALID)?;
+        // SAFETY: two NUL-terminated strings that the call does not keep.
+        check(unsafe { ceph_sys::rados_conf_set(self.0.raw, option.as_ptr(), value.as_ptr()) }).map(drop)
+    }
+
+    pub(crate) fn get(&self, option: &str) -> Result<String, Errno> {
+        self.0.config(option)
+    }
+
+    /// Connects. On failure the handle is shut down here, once: `rados_shutdown` is safe on one that never connected.
+    pub(crate) fn connect(self) -> Result<RadosHandle, Errno> {
+        // SAFETY: a handle that is alive and, since `self` is taken, connected once at most.
+        check(unsafe { ceph_sys::rados_connect(self.0.raw) })?;
+        Ok(self.0)
+    }
+}
+
+impl RadosHandle {
+    /// A handle that other code made, connected, and will shut down, but not before `keep_alive` is dropped.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a connected `rados_t` and stays so as long as `keep_alive` lives.
+    pub(crate) unsafe fn borrowed(raw: rados_t, keep_alive: KeepAlive) -> Self {
+        Self { raw, process: std::process::id(), keep_alive: Some(keep_alive) }
+    }
+
+    pub(crate) fn as_raw(&self) -> rados_t {
+        self.raw
+    }
+
+    /// Whether this process is a fork of the one that made the handle.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    pub(crate) fn config(&self, option: &str) -> Result<String, Errno> {
+        let option = c_string(option)?;
+        grow_text(256, |buffer, size| {
+            // SAFETY: the buffer has `size` bytes, and the option ends with a NUL.
+            unsafe { ceph_sys::rados_conf_get(self.raw, option.as_ptr(), buffer, size) }
+        })
+    }
+
+    pub(crate) fn fsid(&self) -> Result<String, Errno> {
+        grow_text(64, |buffer, size| {
+            // SAFETY: the buffer has `size` bytes.
+            unsafe { ceph_sys::rados_cluster_fsid(self.raw, buffer, size) }
+        })
+    }
+
+    pub(crate) fn instance_id(&self) -> u64 {
+        // SAFETY: a connected handle.
+        unsafe { ceph_sys::rados_get_instance_id(self.raw) }
+    }
+
+    /// This client's own addresses, comma-separated.
+    pub(crate) fn addresses(&self) -> Result<String, Errno> {
+        let mut addresses: *mut c_char = ptr::null_mut();
+        // SAFETY: a connected handle; the string that the call sets is ours.
+        check(unsafe { ceph_sys::rados_getaddrs(self.raw, &mut addresses) })?;
+        // SAFETY: set by the call: null or NUL-terminated.
+        let copy = unsafe { text(addresses) };
+        // SAFETY: the call made it with `strdup`, and `rados_buffer_free` is `free`.
+        unsafe { ceph_sys::rados_buffer_free(addresses) };
+        Ok(copy)
+    }
+
+    /// The names of all pools.
+    pub(crate) fn pool_names(&self) -> Result<Vec<Vec<u8>>, Errno> {
+        let bytes = grow::<u8, _>(4096, |buffer, size| {
+            // SAFETY: the buffer has `size` bytes.
+            let needed = unsafe { ceph_sys::rados_pool_list(self.raw, buffer.as_mut_ptr().cast(), buffer.len()) };
+            // It answers with the number of bytes that it needs, also when they were too many.
+            if let Ok(needed) = usize::try_from(needed) {
+                *size = needed;
+            }
+            needed
+        })?;
+        // Each name ends with a NUL, the list with an empty name.
+        Ok(bytes.split(|byte| *byte == 0).take_while(|name| !name.is_empty()).map(<[u8]>::to_vec).collect())
+    }
+
+    pub(crate) fn pool_id(&self, pool: &str) -> Result<i64, Errno> {
+        let pool = c_string(pool)?;
+        // SAFETY: a connected handle and a NUL-terminated name.
+        check(unsafe { ceph_sys::rados_pool_lookup(self.raw, pool.as_ptr()) })
+    }
+
+    pub(crate) fn pool_name(&self, id: i64) -> Result<String, Errno> {
+        grow_text(128, |buffer, size| {
+            // SAFETY: the buffer has `size` bytes.
+            unsafe { ceph_sys::rados_pool_reverse_lookup(self.raw, id, buffer, size) }
+        })
+    }
+
+    pub(crate) fn delete_pool(&self, pool: &str) -> Result<(), Errno> {
+        let pool = c_string(pool)?;
+        // SAFETY: a connected handle and a NUL-terminated name.
+        check(unsafe { ceph_sys::rados_pool_delete(self.raw, pool.as_ptr()) }).map(drop)
+    }
+
+    /// Runs a command; the answer comes with its return code, since the text that explains a failure is part of it.
+    pub(crate) fn command(&self, to: Daemon, command: &str, input: &[u8]) -> Result<Answer, (Errno, String)> {
+        let nothing = String::new;
+        let command = c_string(command).map_err(|errno| (errno, nothing()))?;
+        let commands = &mut [command.as_ptr()];
+        let (input, input_length) = (input.as_ptr().cast(), input.len());
+        let (mut out, mut out_length): (*mut c_char, usize) = (ptr::null_mut(), 0);
+        let (mut status, mut status_length): (*mut c_char, usize) = (ptr::null_mut(), 0);
+        let commands = commands.as_mut_ptr();
+        let (o, ol, s, sl) = (&mut out, &mut out_length, &mut status, &mut status_length);
+        // SAFETY: a connected handle; one command, NUL-terminated; input of that many bytes; the four results are set
+        // by the call, and the two buffers are ours to free.
+        let code: c_int = unsafe {
+            match to {
+                Daemon::Mon => ceph_sys::rados_mon_command(self.raw, commands, 1, input, input_length, o, ol, s, sl),
+                Daemon::Mgr => ceph_sys::rados_mgr_command(self.raw, commands, 1, input, input_length, o, ol, s, sl),
+                Daemon::Osd(id) => {
+                    ceph_sys::rados_osd_command(self.raw, id, commands, 1, input, input_length, o, ol, s, sl)
+                }
+            }
+        };
+        // SAFETY: each buffer is null or has that many bytes, and is freed by `rados_buffer_free` once.
+        let (output, status) = unsafe { (take(out, out_length), take(status, status_length)) };
+        let status = String::from_utf8_lossy(&status).into_owned();
+        match check(code) {
+            Ok(_) => Ok(Answer { output, status }),
+            Err(errno) => Err((errno, status)),
+        }
+    }
+}
+
+/// To whom a command goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Daemon {
+    Mon,
+    Mgr,
+    Osd(i32),
+}
+
+/// What a command answered: its output, and the text beside it.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) output: Vec<u8>,
+    pub(crate) status: String,
+}
+
+/// Copies a buffer of librados and frees it.
+///
+/// # Safety
+///
+/// `buffer` is null or has `length` bytes, was made by librados for its caller, and is not used afterwards.
+unsafe fn take(buffer: *mut c_char, length: usize) -> Vec<u8> {
+    if buffer.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: not null, so it has `length` bytes by the caller's word.
+    let copy = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), length) }.to_vec();
+    // SAFETY: librados made it, and nothing uses it any more.
+    unsafe { ceph_sys::rados_buffer_free(buffer) };
+    copy
+}
+
+impl Drop for RadosHandle {
+    fn drop(&mut self) {
+        /// A raw handle on its way to the thread that shuts it down.
+        struct Last(rados_t);
+        // SAFETY: nobody else has it any more, and `rados_shutdown` may be called from any thread.
+        unsafe impl Send for Last {}
+
+        let keep_alive = self.keep_alive.take();
+        if self.is_inherited() {
+            // The parent still uses what a guard guards.
+            std::mem::forget(keep_alive);
+            return;
+        }
+        let last = Last(self.raw);
+        callback::outside_callbacks(move || {
+            let last = last;
+            match keep_alive {
+                Some(guard) => drop(guard),
+                // SAFETY: the only call for this handle: `self` owned it, and everything below it is gone.
+                None => unsafe { ceph_sys::rados_shutdown(last.0) },
+            }
+        });
+    }
+}
+
+impl fmt::Debug for RadosHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RadosHandle").field(&self.raw).finish()
+    }
+}
+
+/// Whether the list of configuration files that C splits at `,` and `;` would be this one path.
+pub(crate) fn is_one_path(path: &Path) -> bool {
+    path.to_str().is_some_and(|path| !path.is_empty() && !path.contains([',', ';', '\0']))
+}

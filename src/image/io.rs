@@ -1,0 +1,62 @@
+//! Data: read, write, flush.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Image;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ffi::Errno;
+
+impl Image {
+    /// Reads `length` bytes from `offset` (in bytes).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` beyond the end of the image; otherwise as every call.
+    #[doc(alias = "rbd_read")]
+    pub fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
+        self.call("read image", move |image| image.read(offset, length))
+    }
+
+    /// Writes at `offset` (in bytes). The data may be in librbd's cache until [`flush`](Self::flush).
+    ///
+    /// # Errors
+    ///
+    /// `ReadOnly`; `InvalidInput` beyond the end of the image; `TimedOut`: the write may still take effect, or, on a
+    /// connection with an [OSD time-out](crate::rados::ClusterBuilder::osd_timeout), be lost.
+    #[doc(alias = "rbd_write")]
+    pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+        let (data, lost) = (data.to_vec(), std::sync::Arc::clone(&self.write_lost));
+        self.call("write image", move |image| {
+            let written = image.write(offset, &data);
+            if written == Err(Errno::TIMED_OUT) {
+                lost.store(true, Ordering::Relaxed);
+            }
+            written
+        })
+    }
+
+    /// Waits until what was written is safe on the OSDs.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` once a write on this image was given up (see
+    /// [`ClusterBuilder::osd_timeout`](crate::rados::ClusterBuilder::osd_timeout)): librbd would report success here although
+    /// that data is lost.
+    #[doc(alias = "rbd_flush")]
+    pub fn flush(&self) -> Result<()> {
+        const FLUSH: &str = "flush image";
+        refuse_after_lost_write(&self.write_lost, FLUSH, &self.label)?;
+        self.call(FLUSH, |image| image.flush())?;
+        refuse_after_lost_write(&self.write_lost, FLUSH, &self.label)
+    }
+}
+
+/// With an OSD time-out a write fails with `ETIMEDOUT` and the flush after it says all is well.
+pub(super) fn refuse_after_lost_write(lost: &AtomicBool, operation: &'static str, image: &str) -> Result<()> {
+    if !lost.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::TimedOut, operation)
+        .with_object(image)
+        .with_hint("an earlier write on it timed out and its data may be lost"))
+}

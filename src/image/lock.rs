@@ -1,0 +1,79 @@
+//! Who holds an image's lock, and breaking it.
+
+use super::Image;
+use crate::error::{Details, ErrorKind, Result};
+use crate::feature::Features;
+use crate::ffi::Errno;
+use crate::lock::{LockMode, LockOwner, Locker};
+
+/// Whose lock may be broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BreakLock {
+    /// Only the lock of an owner that does not watch the image any more.
+    OnlyIfDead,
+    /// That of an owner that watches the image too: it loses what it has not written yet.
+    EvenIfAlive,
+}
+
+impl Image {
+    /// The owners of the lock that the feature `exclusive-lock` takes: none or one, or several where it is shared.
+    #[doc(alias = "rbd_lock_get_owners")]
+    pub fn lock_owners(&self) -> Result<Vec<LockOwner>> {
+        let (mode, owners) = self.call("read lock owners of image", |image| {
+            if image.features()? & Features::EXCLUSIVE_LOCK.bits() == 0 {
+                return Ok((0, Vec::new()));
+            }
+            match image.lock_owners() {
+                Err(Errno::NOT_FOUND) => Ok((0, Vec::new())),
+                owners => owners,
+            }
+        })?;
+        let mode = match mode {
+            ceph_sys::RBD_LOCK_MODE_EXCLUSIVE => LockMode::Exclusive,
+            ceph_sys::RBD_LOCK_MODE_SHARED => LockMode::Shared,
+            other => LockMode::Other(other),
+        };
+        Ok(owners.into_iter().map(|owner| LockOwner::new(mode, owner)).collect())
+    }
+
+    /// Whether this handle holds the lock of the feature `exclusive-lock`.
+    #[doc(alias = "rbd_is_exclusive_lock_owner")]
+    pub fn is_lock_owner(&self) -> Result<bool> {
+        self.call("ask for lock of image", |image| image.is_lock_owner())
+    }
+
+    /// All locks on the image, those that were taken by hand (`rbd lock add`) too; what `rbd lock ls` prints.
+    #[doc(alias = "rbd_list_lockers")]
+    pub fn lockers(&self) -> Result<Vec<Locker>> {
+        self.call_and_parse("list locks of image", |image| {
+            let lockers = match image.lockers() {
+                // Without any lock the object may not even have the attribute.
+                Err(Errno::NOT_FOUND) => Vec::new(),
+                lockers => lockers?,
+            };
+            let lockers = lockers.into_iter();
+            lockers.map(|locker| Ok(Locker::new(locker.client, locker.cookie, locker.address.parse()?))).collect()
+        })
+    }
+
+    /// Breaks a lock. librbd puts its owner on the blocklist first (`rbd_blocklist_on_break_lock`, on by default), so
+    /// that it cannot write any more.
+    ///
+    /// # Errors
+    ///
+    /// `LockHeld` where the owner still watches the image and `whose` does not allow that; `NotFound` where the lock is
+    /// no longer that one.
+    #[doc(alias = "rbd_break_lock")]
+    pub fn break_lock(&self, locker: &Locker, whose: BreakLock) -> Result<()> {
+        const BREAK: &str = "break lock of image";
+        if whose == BreakLock::OnlyIfDead && locker.is_alive(&self.watchers()?) {
+            let owner = LockOwner::new(LockMode::Exclusive, locker.address.to_string());
+            return Err(self
+                .error(ErrorKind::LockHeld, BREAK)
+                .with_details(Details::LockOwners(vec![owner]))
+                .with_hint("its owner is alive: it watches the image"));
+        }
+        let locker = locker.clone();
+        self.call(BREAK, move |image| image.break_lock(&locker.client, &locker.cookie))
+    }
+}

@@ -1,0 +1,352 @@
+//! How to connect.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cluster::Cluster;
+use super::connection::{Connection, DEFAULT_DEADLINE};
+use super::worker::{NoResult, Workers};
+use crate::deadline::Deadline;
+use crate::error::{Details, Error, ErrorKind, Result};
+use crate::ffi::Errno;
+use crate::ffi::cluster::{Unconnected, is_one_path};
+use crate::secret::Secret;
+
+/// `CEPH_CONF_FILE_DEFAULT`, the search of every Ceph program, which C does only when it may look at `CEPH_CONF` too.
+const DEFAULT_FILES: &str = "$data_dir/config,/etc/ceph/$cluster.conf,$home/.ceph/$cluster.conf,$cluster.conf";
+
+const CONNECT: &str = "connect to cluster";
+
+/// Says how to connect; made by [`Cluster::builder`].
+///
+/// What is set here wins over `CEPH_ARGS` (if asked for), which wins over the configuration file.
+///
+/// # Deadlines
+///
+/// | set by | bounds | default |
+/// |---|---|---|
+/// | [`connect_deadline`](Self::connect_deadline) | [`connect`](Self::connect) as a whole (and `client_mount_timeout`) | 30 s |
+/// | [`deadline`](Self::deadline) | each later call as a whole, unless the handle was given another one | 30 s |
+/// | [`mon_timeout`](Self::mon_timeout) | one question to the monitors inside librados (`rados_mon_op_timeout`) | 30 s |
+/// | [`osd_timeout`](Self::osd_timeout) | one operation of an object inside librados (`rados_osd_op_timeout`) | none |
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct ClusterBuilder {
+    entity: String,
+    cluster_name: String,
+    file: ConfigFile,
+    environment: bool,
+    options: Vec<(String, Secret)>,
+    connect_deadline: Duration,
+    deadline: Option<Duration>,
+    mon_timeout: Duration,
+    osd_timeout: Option<Duration>,
+}
+
+#[derive(Debug, Clone)]
+enum ConfigFile {
+    Search,
+    Given(PathBuf),
+    None,
+}
+
+impl Default for ClusterBuilder {
+    fn default() -> Self {
+        Self {
+            entity: "client.admin".into(),
+            cluster_name: "ceph".into(),
+            file: ConfigFile::Search,
+            environment: false,
+            options: Vec::new(),
+            connect_deadline: DEFAULT_DEADLINE,
+            deadline: Some(DEFAULT_DEADLINE),
+            mon_timeout: DEFAULT_DEADLINE,
+            osd_timeout: None,
+        }
+    }
+}
+
+impl ClusterBuilder {
+    /// The user by its id, the `admin` of `client.admin` (the default).
+    pub fn user(self, id: &str) -> Self {
+        self.entity(&format!("client.{id}"))
+    }
+
+    /// The user by its full name, such as `client.admin`.
+    pub fn entity(mut self, name: &str) -> Self {
+        self.entity = name.into();
+        self
+    }
+
+    /// The name that stands for `$cluster` in paths; `ceph` by default.
+    pub fn cluster_name(mut self, name: &str) -> Self {
+        self.cluster_name = name.into();
+        self
+    }
+
+    /// Reads this configuration file, which must exist. The default is to read the first of
+    /// `/etc/ceph/$cluster.conf`, `~/.ceph/$cluster.conf` and `$cluster.conf` that exists, if any.
+    pub fn config_file(mut self, path: impl AsRef<Path>) -> Self {
+        self.file = ConfigFile::Given(path.as_ref().into());
+        self
+    }
+
+    /// Reads no configuration file.
+    pub fn no_config_file(mut self) -> Self {
+        self.file = ConfigFile::None;
+        self
+    }
+
+    /// Lets `CEPH_CONF` name the configuration file (unless one is given here) and `CEPH_ARGS` give options, as they
+    /// do for the `rbd` and `ceph` programs. A library that is embedded does not look at them unasked.
+    pub fn use_environment(mut self) -> Self {
+        self.environment = true;
+        self
+    }
+
+    /// The monitors, as `mon_host` takes them.
+    pub fn mon_host(self, addresses: &str) -> Self {
+        self.option("mon_host", addresses)
+    }
+
+    /// The user's key. It stays out of `Debug` and errors; librados keeps a copy of its own in memory.
+    pub fn key(mut self, key: Secret) -> Self {
+        self.options.push(("key".into(), key));
+        self
+    }
+
+    /// A file with nothing but the user's key.
+    pub fn key_file(self, path: impl AsRef<Path>) -> Self {
+        self.option("keyfile", &path.as_ref().to_string_lossy())
+    }
+
+    /// A keyring with the user in it.
+    pub fn keyring(self, path: impl AsRef<Path>) -> Self {
+        self.option("keyring", &path.as_ref().to_string_lossy())
+    }
+
+    /// Any option of Ceph's. Unknown names and values that do not fit are errors of [`connect`](Self::connect).
+    pub fn option(mut self, name: &str, value: &str) -> Self {
+        self.options.push((name.into(), Secret::new(value)));
+        self
+    }
+
+    /// How long [`connect`](Self::connect) may take.
+    pub fn connect_deadline(mut self, deadline: Duration) -> Self {
+        self.connect_deadline = deadline;
+        self
+    }
+
+    /// How long each call on the connection may take as a whole; handles can be given another deadline
+    /// ([`Cluster::with_deadline`]).
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Lets calls wait for ever, as the C libraries do. They then run on the caller's thread.
+    pub fn without_deadline(mut self) -> Self {
+        self.deadline = None;
+        self
+    }
+
+    /// When librados itself gives up a question to the monitors (`rados_mon_op_timeout`, whole seconds). It frees the
+    /// thread that a call left behind when its deadline passed. A configuration file that sets it wins.
+    pub fn mon_timeout(mut self, timeout: Duration) -> Self {
+        self.mon_timeout = timeout;
+        self
+    }
+
+    /// When librados itself gives up an operation of an object (`rados_osd_op_timeout`, whole seconds).
+    ///
+    /// None by default, and better so on a connection that writes: after a write that was given up librbd's next flush
+    /// reports success although the data is lost. An [`Image`](crate::Image) on such a connection therefore refuses
+    /// flush and orderly close once a write has timed out.
+    pub fn osd_timeout(mut self, timeout: Duration) -> Self {
+        self.osd_timeout = Some(timeout);
+        self
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` when no monitor answered in time; `PermissionDenied` for a wrong key or user; `NotFound` without a
+    /// monitor's address, keyring or the configuration file that was given; `InvalidInput` for a file or an option that
+    /// Ceph cannot read.
+    #[doc(alias = "rados_create2")]
+    #[doc(alias = "rados_connect")]
+    pub fn connect(&self) -> Result<Cluster> {
+        let unconnected = self.configure()?;
+        let connected =
+            Arc::<Workers>::default().run(Deadline::after(Some(self.connect_deadline)), move || unconnected.connect());
+        let rados = match connected {
+            Ok(result) => result.map_err(|errno| self.connect_error(errno))?,
+            Err(NoResult::TimedOut) => {
+                return Err(self.connect_error(Errno::TIMED_OUT).with_details(Details::StillRunning));
+            }
+            Err(NoResult::NoThread(error)) => {
+                return Err(Error::new(ErrorKind::Other, CONNECT).with_object(&self.entity).with_source(error));
+            }
+        };
+        Ok(Cluster::new(Connection::new(rados), self.deadline))
+    }
+
+    fn configure(&self) -> Result<Unconnected> {
+        let unconnected = Unconnected::create(&self.cluster_name, &self.entity).map_err(|errno| {
+            Error::from_errno("use entity name", errno.0)
+                .with_object(&self.entity)
+                .with_hint("an entity name is TYPE.ID, such as client.admin")
+        })?;
+        self.read_file(&unconnected)?;
+        if self.environment {
+            unconnected
+                .parse_environment()
+                .map_err(|errno| Error::from_errno("read environment variable", errno.0).with_object("CEPH_ARGS"))?;
+        }
+        for (name, value) in &self.options {
+            set(&unconnected, name, value.expose())?;
+        }
+        set(&unconnected, "client_mount_timeout", &whole_seconds(self.connect_deadline))?;
+        if !unconnected.get("rados_mon_op_timeout").is_ok_and(|seconds| is_not_zero(&seconds)) {
+            set(&unconnected, "rados_mon_op_timeout", &whole_seconds(self.mon_timeout))?;
+        }
+        if let Some(timeout) = self.osd_timeout {
+            set(&unconnected, "rados_osd_op_timeout", &whole_seconds(timeout))?;
+        }
+        Ok(unconnected)
+    }
+
+    fn read_file(&self, unconnected: &Unconnected) -> Result<()> {
+        const READ: &str = "read configuration file";
+        match &self.file {
+            ConfigFile::None => Ok(()),
+            ConfigFile::Search => {
+                let read = if self.environment {
+                    unconnected.read_file_of_environment()
+                } else {
+                    unconnected.read_file(DEFAULT_FILES)
+                };
+                match read {
+                    // None is there: everything may come from options. But a file that was named must be.
+                    Err(Errno::NOT_FOUND) if !(self.environment && std::env::var_os("CEPH_CONF").is_some()) => Ok(()),
+                    read => read.map_err(|errno| {
+                        Error::from_errno(READ, errno.0).with_hint("one of the default files, or the one in CEPH_CONF")
+                    }),
+                }
+            }
+            ConfigFile::Given(path) => {
+                let error = |errno| Error::from_errno(READ, errno).with_object(path.display());
+                if !is_one_path(path) {
+                    return Err(error(libc::EINVAL).with_hint("Ceph takes `,` and `;` in it for a list of paths"));
+                }
+                // C reads a directory or an unreadable file as if it were empty or absent.
+                let readable = std::fs::File::open(path).and_then(|file| file.metadata());
+                match readable {
+                    Ok(file) if file.is_dir() => return Err(error(libc::EISDIR)),
+                    Ok(_) => {}
+                    Err(cause) => return Err(error(cause.raw_os_error().unwrap_or(libc::EIO))),
+                }
+                unconnected
+                    .read_file(&path.to_string_lossy())
+                    .map_err(|errno| error(errno.0).with_hint("Ceph cannot parse it"))
+            }
+        }
+    }
+
+    fn connect_error(&self, errno: Errno) -> Error {
+        let error = Error::from_errno(CONNECT, errno.0).with_object(format_args!("as {}", self.entity));
+        match error.kind() {
+            ErrorKind::NotFound => error.with_hint(
+                "no monitor address (configuration file, mon_host) or no key (keyring, key file) of this user was found",
+            ),
+            ErrorKind::PermissionDenied => error.with_hint("the cluster does not know this user with this key"),
+            ErrorKind::TimedOut => error.with_hint("no monitor answered: check mon_host and the network"),
+            ErrorKind::InvalidInput => error.with_hint("the key or an address cannot be parsed"),
+            _ => error,
+        }
+    }
+}
+
+fn set(unconnected: &Unconnected, name: &str, value: &str) -> Result<()> {
+    // The value may be a secret: it is never part of the error.
+    unconnected.set(name, value).map_err(|errno| {
+        let error = Error::from_errno("set option", errno.0).with_object(name).with_kind(ErrorKind::InvalidInput);
+        error.with_hint(match errno {
+            Errno::NOT_FOUND => "Ceph knows no option of this name",
+            _ => "Ceph does not take this value",
+        })
+    })
+}
+
+/// Ceph's time-outs of the client count whole seconds, and zero means none.
+fn whole_seconds(duration: Duration) -> String {
+    let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
+    // Ceph keeps some of them in an int.
+    seconds.clamp(1, i32::MAX as u64).to_string()
+}
+
+/// Ceph prints the same zero as `0` or `0.000000`, and other values with or without a unit.
+fn is_not_zero(seconds: &str) -> bool {
+    seconds.contains(|c: char| matches!(c, '1'..='9'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_not_in_the_builders_debug() {
+        let builder = ClusterBuilder::default().key(Secret::new("AQBsecret==")).option("key", "AQBsecret==");
+        assert!(!format!("{builder:?}").contains("AQB"));
+    }
+
+    #[test]
+    fn a_time_out_is_rounded_up_to_whole_seconds_and_never_to_none() {
+        let seconds = [0, 1, 1000, 1500].map(|ms| whole_seconds(Duration::from_millis(ms)));
+        assert_eq!(seconds, ["1", "1", "1", "2"]);
+        assert_eq!(whole_seconds(Duration::MAX), i32::MAX.to_string());
+    }
+
+    #[test]
+    fn a_time_out_is_told_from_none_in_every_spelling() {
+        assert_eq!(["0", "0.000000", "", "0s"].map(is_not_zero), [false; 4]);
+        assert_eq!(["2", "0.500000", "500ms"].map(is_not_zero), [true; 3]);
+    }
+
+    fn error_of(builder: &ClusterBuilder) -> Error {
+        builder.configure().map(|_| ()).unwrap_err()
+    }
+
+    #[test]
+    fn an_unknown_option_is_named_and_its_value_is_not() {
+        let error = error_of(&ClusterBuilder::default().no_config_file().option("frobnicate", "AQBsecret"));
+        assert_eq!((error.kind(), error.object()), (ErrorKind::InvalidInput, Some("frobnicate")));
+        assert!(!format!("{error:?} {error}").contains("AQB"));
+    }
+
+    #[test]
+    fn a_configuration_file_that_is_missing_says_its_path() {
+        let error = error_of(&ClusterBuilder::default().config_file("/nonexistent/ceph.conf"));
+        assert_eq!((error.kind(), error.object()), (ErrorKind::NotFound, Some("/nonexistent/ceph.conf")));
+    }
+
+    #[test]
+    fn a_path_that_ceph_would_split_is_refused() {
+        let error = error_of(&ClusterBuilder::default().config_file("/a,/b"));
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_directory_is_no_configuration_file() {
+        let error = error_of(&ClusterBuilder::default().config_file("/"));
+        assert_eq!(error.errno(), Some(libc::EISDIR));
+    }
+
+    #[test]
+    fn an_entity_without_a_type_is_refused() {
+        let error = error_of(&ClusterBuilder::default().entity("admin"));
+        assert_eq!((error.kind(), error.object()), (ErrorKind::InvalidInput, Some("admin")));
+    }
+}

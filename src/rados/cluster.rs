@@ -1,0 +1,189 @@
+//! A connection to a cluster, and what the cluster as a whole can be asked.
+
+use std::any::Any;
+use std::ffi::c_void;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::builder::ClusterBuilder;
+use super::connection::Connection;
+use super::pool::Pool;
+use crate::address::{EntityAddress, MonitorAddresses};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ffi::cluster::RadosHandle;
+use crate::ffi::{self, Errno};
+use crate::name::{ImageSpec, PoolName, RawName};
+use crate::version::Version;
+
+/// A connection to a Ceph cluster. Clones share it; it is shut down when the last handle made from it is gone.
+///
+/// See the [module's table](crate::rados) for threads and closing.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) deadline: Option<Duration>,
+}
+
+impl Cluster {
+    /// Says how to connect.
+    pub fn builder() -> ClusterBuilder {
+        ClusterBuilder::default()
+    }
+
+    pub(super) fn new(connection: Connection, deadline: Option<Duration>) -> Self {
+        Self { connection: Arc::new(connection), deadline }
+    }
+
+    /// Uses a connection that other code in this program has made, such as one of another Rust crate. It is not shut
+    /// down here: `keep_alive` is dropped after the last use, and should do it, or own what does.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a connected `rados_t`, and stays connected for as long as `keep_alive` lives.
+    pub unsafe fn from_raw(raw: *mut c_void, keep_alive: impl Any + Send + Sync) -> Self {
+        #[allow(unsafe_code)]
+        // SAFETY: by this function's contract, which is the same.
+        let rados = unsafe { RadosHandle::borrowed(raw, Box::new(keep_alive)) };
+        Self::new(Connection::new(rados), Some(super::connection::DEFAULT_DEADLINE))
+    }
+
+    /// The `rados_t`, for C functions that this library does not have. It is valid for as long as any handle of this
+    /// connection lives. Do not shut it down.
+    pub fn as_raw(&self) -> *mut c_void {
+        self.connection.rados.as_raw()
+    }
+
+    /// The same connection with another deadline for each call, that of handles made from it too.
+    #[must_use]
+    pub fn with_deadline(&self, deadline: Duration) -> Self {
+        Self { deadline: Some(deadline), ..self.clone() }
+    }
+
+    /// The same connection, with calls that may wait for ever.
+    #[must_use]
+    pub fn without_deadline(&self) -> Self {
+        Self { deadline: None, ..self.clone() }
+    }
+
+    /// Shuts the connection down now and waits for that.
+    ///
+    /// # Errors
+    ///
+    /// `Busy` while other handles of this connection live, or a call that passed its deadline is still under way: the
+    /// last of them will shut it down.
+    #[doc(alias = "rados_shutdown")]
+    pub fn disconnect(self) -> Result<()> {
+        const DISCONNECT: &str = "disconnect from cluster";
+        let busy = || Error::new(ErrorKind::Busy, DISCONNECT).with_hint("other handles of this connection are in use");
+        let connection = Arc::into_inner(self.connection).ok_or_else(busy)?;
+        // Dropping the only reference shuts down.
+        Arc::into_inner(connection.rados).map(drop).ok_or_else(busy)
+    }
+
+    /// The cluster's fsid, a UUID in lower case.
+    #[doc(alias = "rados_cluster_fsid")]
+    pub fn fsid(&self) -> Result<String> {
+        self.call("read fsid", &"of cluster", RadosHandle::fsid)
+    }
+
+    /// This connection's global id: the `N` of `client.N` in lists of watchers and lock owners.
+    #[doc(alias = "rados_get_instance_id")]
+    pub fn instance_id(&self) -> u64 {
+        self.connection.rados.instance_id()
+    }
+
+    /// The addresses by which the cluster knows this connection, as a blocklist takes them.
+    #[doc(alias = "rados_getaddrs")]
+    pub fn addresses(&self) -> Result<Vec<EntityAddress>> {
+        const READ: &str = "read own addresses";
+        let text = self.call(READ, &"of connection", RadosHandle::addresses)?;
+        let addresses = text.parse::<MonitorAddresses>();
+        let addresses = addresses.map_err(|error| Error::new(ErrorKind::InvalidData, READ).with_source(error))?;
+        // An address vector has the form of one monitor's.
+        Ok(addresses.monitors().flatten().copied().collect())
+    }
+
+    /// The value of a configuration option, as Ceph prints it.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` for an option that Ceph does not know; `PermissionDenied` for `key`, whose value is a secret.
+    #[doc(alias = "rados_conf_get")]
+    pub fn config(&self, option: &str) -> Result<String> {
+        const READ: &str = "read option";
+        if option == "key" {
+            return Err(Error::new(ErrorKind::PermissionDenied, READ)
+                .with_object(option)
+                .with_hint("its value is a secret; auth_key() looks a user's key up"));
+        }
+        self.connection.rados.config(option).map_err(|errno| self.connection.error(READ, &option, errno))
+    }
+
+    /// Versions of the installed librados (3.0.0 from Ceph 16 to 20) and librbd (1.16, 1.18, 1.20 …, which tells
+    /// releases apart).
+    #[doc(alias = "rados_version")]
+    #[doc(alias = "rbd_version")]
+    pub fn library_versions() -> (Version, Version) {
+        let (rados, rbd) = ffi::library_versions();
+        let version = |[major, minor, extra]: [i32; 3]| Version { major, minor, extra };
+        (version(rados), version(rbd))
+    }
+
+    /// The names of all pools. A name that is no UTF-8 is listed like any other.
+    #[doc(alias = "rados_pool_list")]
+    pub fn pools(&self) -> Result<Vec<RawName>> {
+        let names = self.call("list pools", &"of cluster", RadosHandle::pool_names)?;
+        Ok(names.into_iter().map(RawName::from).collect())
+    }
+
+    /// A pool's id.
+    #[doc(alias = "rados_pool_lookup")]
+    pub fn pool_id(&self, pool: &PoolName) -> Result<i64> {
+        let name = pool.clone();
+        self.call("look up pool", pool, move |rados| rados.pool_id(name.as_str()))
+    }
+
+    /// A pool's name by its id.
+    #[doc(alias = "rados_pool_reverse_lookup")]
+    pub fn pool_name(&self, id: i64) -> Result<String> {
+        self.call("look up pool", &format_args!("with id {id}"), move |rados| rados.pool_name(id))
+    }
+
+    /// The pool that the `rbd` program uses where none is named (`rbd_default_pool`).
+    pub fn default_pool(&self) -> Result<PoolName> {
+        self.config("rbd_default_pool")?.parse()
+    }
+
+    /// Opens a pool by its name.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidName`, `NotFound`, `TimedOut`.
+    #[doc(alias = "rados_ioctx_create")]
+    pub fn pool<N>(&self, name: N) -> Result<Pool>
+    where
+        N: TryInto<PoolName>,
+        Error: From<N::Error>,
+    {
+        Pool::of(self, &name.try_into()?, None)
+    }
+
+    /// Opens the pool and namespace of an image's spec; [`Self::default_pool`] where it names none.
+    pub fn pool_of(&self, spec: &ImageSpec) -> Result<Pool> {
+        match spec.pool() {
+            Some(pool) => Pool::of(self, pool, spec.namespace()),
+            None => Pool::of(self, &self.default_pool()?, None),
+        }
+    }
+
+    pub(crate) fn call<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        object: &dyn Display,
+        work: impl FnOnce(&RadosHandle) -> Result<T, Errno> + Send + 'static,
+    ) -> Result<T> {
+        let rados = Arc::clone(&self.connection.rados);
+        self.connection.call(operation, object, self.deadline, move || work(&rados))
+    }
+}

@@ -1,0 +1,260 @@
+//! Commands: JSON to a daemon, bytes and a text back. And what is built from them: pools, keys, the blocklist.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::cluster::Cluster;
+use crate::address::EntityAddress;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ffi::cluster::{Answer, Daemon};
+use crate::name::PoolName;
+use crate::secret::Secret;
+
+/// What a daemon answered to a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandOutput {
+    /// The output, JSON where the command asked for `"format": "json"`.
+    pub data: Vec<u8>,
+    /// The text that the `ceph` program prints on its standard error.
+    pub status: String,
+}
+
+impl CommandOutput {
+    /// The output as JSON.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidData` where it is none, or not of this shape.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_slice(&self.data)
+            .map_err(|error| Error::new(ErrorKind::InvalidData, "read answer of command").with_source(error))
+    }
+}
+
+/// An entry of the cluster's blocklist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct BlocklistEntry {
+    /// The client, or with a nonce of 0 every client of that IP address.
+    pub address: EntityAddress,
+    /// When the entry ends, as the monitors print it: local time of the monitor with its offset from UTC.
+    pub until: String,
+}
+
+/// How a new pool is made; the rest is the cluster's default.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct PoolOptions {
+    /// The number of placement groups.
+    pub pg_num: Option<u32>,
+    /// The application that the pool is tagged with, such as `rbd`. Without one Ceph warns.
+    pub application: Option<String>,
+}
+
+impl PoolOptions {
+    /// A pool for images, tagged `rbd`.
+    pub fn for_images() -> Self {
+        Self { application: Some("rbd".into()), ..Self::default() }
+    }
+
+    /// The number of placement groups.
+    #[must_use]
+    pub fn pg_num(mut self, number: u32) -> Self {
+        self.pg_num = Some(number);
+        self
+    }
+}
+
+impl Cluster {
+    /// Sends a command to the monitors, as `ceph` does: `json!({"prefix": "osd dump", "format": "json"})`. The size of
+    /// the answer has no ceiling.
+    ///
+    /// # Errors
+    ///
+    /// What the command answers, with its own text; `TimedOut`.
+    #[doc(alias = "rados_mon_command")]
+    pub fn mon_command(&self, command: &Value) -> Result<CommandOutput> {
+        self.command(Daemon::Mon, command, &[])
+    }
+
+    /// Sends a command to the active manager.
+    #[doc(alias = "rados_mgr_command")]
+    pub fn mgr_command(&self, command: &Value) -> Result<CommandOutput> {
+        self.command(Daemon::Mgr, command, &[])
+    }
+
+    /// Sends a command to an OSD.
+    #[doc(alias = "rados_osd_command")]
+    pub fn osd_command(&self, id: i32, command: &Value) -> Result<CommandOutput> {
+        self.command(Daemon::Osd(id), command, &[])
+    }
+
+    fn command(&self, daemon: Daemon, command: &Value, input: &[u8]) -> Result<CommandOutput> {
+        let operation = match daemon {
+            Daemon::Mon => "ask the monitors for",
+            Daemon::Mgr => "ask the manager for",
+            Daemon::Osd(_) => "ask an OSD for",
+        };
+        let prefix = command.get("prefix").and_then(Value::as_str).unwrap_or("a command without prefix");
+        let (rados, text, input) = (Arc::clone(&self.connection.rados), command.to_string(), input.to_vec());
+        let answer =
+            self.connection.run(operation, &prefix, self.deadline, move || rados.command(daemon, &text, &input))?;
+        match answer {
+            Ok(Answer { output, status }) => Ok(CommandOutput { data: output, status }),
+            Err((errno, status)) => {
+                let error = self.connection.error(operation, &prefix, errno);
+                Err(if status.is_empty() { error } else { error.with_hint(status) })
+            }
+        }
+    }
+
+    /// Makes a pool. One that has placement groups still to be made is usable: I/O waits for them.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists`; `InvalidInput` for a number of placement groups that the cluster refuses.
+    pub fn create_pool(&self, pool: &PoolName, options: &PoolOptions) -> Result<()> {
+        // The monitors call it a success when the pool is there.
+        if self.pool_id(pool).is_ok() {
+            return Err(Error::from_errno("create pool", libc::EEXIST).with_object(pool));
+        }
+        let mut command = json!({"prefix": "osd pool create", "pool": pool.as_str()});
+        if let Some(number) = options.pg_num {
+            command["pg_num"] = number.into();
+        }
+        self.mon_command(&command)?;
+        if let Some(application) = &options.application {
+            let (name, application) = (pool.clone(), application.clone());
+            let rados = Arc::clone(&self.connection.rados);
+            self.connection.call("enable application of pool", pool, self.deadline, move || {
+                let id = rados.pool_id(name.as_str())?;
+                crate::ffi::io::IoHandle::create(&rados, id, None)?.enable_application(&application)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a pool **and all data in it**. `confirmation` must be the pool's name once more; the cluster must allow
+    /// it too (`mon_allow_pool_delete`).
+    #[doc(alias = "rados_pool_delete")]
+    pub fn delete_pool_with_all_data(&self, pool: &PoolName, confirmation: &str) -> Result<()> {
+        const DELETE: &str = "delete pool";
+        if confirmation != pool.as_str() {
+            return Err(Error::new(ErrorKind::InvalidInput, DELETE)
+                .with_object(pool)
+                .with_hint("the confirmation is not the pool's name; nothing was deleted"));
+        }
+        let name = pool.clone();
+        self.call(DELETE, pool, move |rados| rados.delete_pool(name.as_str()))
+    }
+
+    /// The release that the monitors run, such as `ceph version 16.2.15 (…) pacific (stable)`.
+    pub fn cluster_version(&self) -> Result<String> {
+        #[derive(Deserialize)]
+        struct Answer {
+            version: String,
+        }
+        let answer: Answer = self.mon_command(&json!({"prefix": "version", "format": "json"}))?.json()?;
+        Ok(answer.version)
+    }
+
+    /// Looks up a user's key, as `ceph auth get-key` does; it needs the monitor capability for that.
+    pub fn auth_key(&self, entity: &str) -> Result<Secret> {
+        #[derive(Deserialize)]
+        struct Answer {
+            key: String,
+        }
+        let command = json!({"prefix": "auth get-key", "entity": entity, "format": "json"});
+        let output = self.mon_command(&command)?;
+        let bytes = zeroize::Zeroizing::new(output.data);
+        // The error of a failed parse could quote the answer: it is not passed on.
+        let answer: Answer = serde_json::from_slice(&bytes)
+            .map_err(|_| Error::new(ErrorKind::InvalidData, "look up key").with_object(entity))?;
+        Ok(Secret::new(answer.key))
+    }
+
+    /// The clients that the cluster refuses to serve.
+    pub fn blocklist(&self) -> Result<Vec<BlocklistEntry>> {
+        let output = self.mon_command(&json!({"prefix": "osd blocklist ls", "format": "json"}))?;
+        parse_blocklist(&output.data)
+    }
+
+    /// Refuses to serve a client from now on, for `expiry` (whole seconds). Its address is taken whole, with port and
+    /// nonce, so that no other client of that host is hit.
+    pub fn blocklist_add(&self, client: &EntityAddress, expiry: Duration) -> Result<()> {
+        let command = json!({
+            "prefix": "osd blocklist",
+            "blocklistop": "add",
+            "addr": client.without_protocol().to_string(),
+            "expire": expiry.as_secs_f64(),
+        });
+        self.mon_command(&command).map(drop)
+    }
+
+    /// Takes a client off the blocklist. Its connections stay useless all the same.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where it is not on the list.
+    pub fn blocklist_remove(&self, client: &EntityAddress) -> Result<()> {
+        const REMOVE: &str = "remove from blocklist";
+        // The monitors call it a success when the entry is not there.
+        if !self.blocklist()?.iter().any(|entry| entry.address.same_endpoint(client)) {
+            return Err(Error::from_errno(REMOVE, libc::ENOENT).with_object(client));
+        }
+        let command = json!({
+            "prefix": "osd blocklist",
+            "blocklistop": "rm",
+            "addr": client.without_protocol().to_string(),
+        });
+        self.mon_command(&command).map(drop)
+    }
+}
+
+/// Reads what `osd blocklist ls` answers. Ceph 16.2 prints two arrays, one after the other: clients, then ranges, which
+/// are no entity addresses and are left out.
+fn parse_blocklist(answer: &[u8]) -> Result<Vec<BlocklistEntry>> {
+    #[derive(Deserialize)]
+    struct Entry {
+        addr: String,
+        until: String,
+    }
+    let mut arrays = serde_json::Deserializer::from_slice(answer).into_iter::<Vec<Entry>>();
+    let clients = match arrays.next() {
+        None => Vec::new(),
+        Some(array) => array.map_err(|error| Error::new(ErrorKind::InvalidData, READ_BLOCKLIST).with_source(error))?,
+    };
+    let entries = clients.into_iter().map(|entry| {
+        let address = entry.addr.parse();
+        let address = address.map_err(|error| Error::new(ErrorKind::InvalidData, READ_BLOCKLIST).with_source(error))?;
+        Ok(BlocklistEntry { address, until: entry.until })
+    });
+    entries.collect()
+}
+
+const READ_BLOCKLIST: &str = "read blocklist";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blocklist_of_two_arrays_gives_the_clients() {
+        let answer = br#"[{"addr":"192.0.2.1:0/3710147553","until":"2026-11-30T21:00:00.000000+0000"}][]"#;
+        let entries = parse_blocklist(answer).unwrap();
+        assert_eq!(entries.len(), 1);
+        assert_eq!(entries[0].address.to_string(), "192.0.2.1:0/3710147553");
+        assert_eq!(entries[0].until, "2026-11-30T21:00:00.000000+0000");
+    }
+
+    #[test]
+    fn an_answer_that_is_no_blocklist_is_an_error() {
+        assert_eq!(parse_blocklist(b"{}").unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(parse_blocklist(b"").unwrap(), []);
+    }
+}

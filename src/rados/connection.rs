@@ -1,0 +1,138 @@
+//! What all handles of one connection share: the C handle, its threads, and the rules that hold for every call.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::worker::{NoResult, Workers};
+use crate::deadline::Deadline;
+use crate::error::{Details, Error, ErrorKind, Result};
+use crate::ffi::Errno;
+use crate::ffi::cluster::RadosHandle;
+
+/// How long a call may take where nothing else was said.
+pub(super) const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
+
+/// A connection. It ends when the last handle that was made from it is gone.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) rados: Arc<RadosHandle>,
+    workers: Arc<Workers>,
+    /// Set by the first answer that says so; from then on no call goes out.
+    blocklisted: AtomicBool,
+}
+
+impl Connection {
+    pub(super) fn new(rados: RadosHandle) -> Self {
+        Self { rados: Arc::new(rados), workers: Arc::default(), blocklisted: AtomicBool::new(false) }
+    }
+
+    /// Makes a call that waits for the cluster: by the deadline, on a connection that can be used, its errno made an
+    /// error that says what was done to what.
+    pub(crate) fn call<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        object: &dyn Display,
+        deadline: Option<Duration>,
+        work: impl FnOnce() -> Result<T, Errno> + Send + 'static,
+    ) -> Result<T> {
+        self.run(operation, object, deadline, work)?.map_err(|errno| self.error(operation, object, errno))
+    }
+
+    /// [`Self::call`] for work that also parses what it is told.
+    pub(crate) fn call_and_parse<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        object: &dyn Display,
+        deadline: Option<Duration>,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T> {
+        self.run(operation, object, deadline, work)?.map_err(|failure| match failure {
+            Failure::Errno(errno) => self.error(operation, object, errno),
+            Failure::Answer(cause) => {
+                Error::new(ErrorKind::InvalidData, operation).with_object(object).with_source(cause)
+            }
+        })
+    }
+
+    /// [`Self::call`] for work whose failure is more than an errno.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        object: &dyn Display,
+        deadline: Option<Duration>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        self.check_usable(operation, object)?;
+        #[cfg(feature = "tracing")]
+        let started = std::time::Instant::now();
+        let outcome = self.workers.run(Deadline::after(deadline), work);
+        #[cfg(feature = "tracing")]
+        tracing::debug!(operation, object = %object, elapsed = ?started.elapsed(), finished = outcome.is_ok());
+        outcome.map_err(|reason| match reason {
+            NoResult::TimedOut => Error::new(ErrorKind::TimedOut, operation)
+                .with_object(object)
+                .with_details(Details::StillRunning)
+                .with_hint("the cluster did not answer in time; are its monitors and OSDs up?"),
+            NoResult::NoThread(error) => Error::new(ErrorKind::Busy, operation)
+                .with_object(object)
+                .with_source(error)
+                .with_hint("earlier calls still wait for the cluster, or the process has too many threads"),
+        })
+    }
+
+    /// The error of an errno that a C call of this connection gave.
+    pub(crate) fn error(&self, operation: &'static str, object: &dyn Display, errno: Errno) -> Error {
+        if errno == Errno::BLOCKLISTED {
+            self.blocklisted.store(true, Ordering::Relaxed);
+        }
+        let error = Error::from_errno(operation, errno.0).with_object(object);
+        match error.kind() {
+            ErrorKind::Blocklisted => error.with_hint(BLOCKLISTED_HINT),
+            ErrorKind::TimedOut => error.with_hint("the cluster did not answer in time; are its monitors and OSDs up?"),
+            ErrorKind::PermissionDenied => {
+                error.with_hint("the user's capabilities do not allow it: see `ceph auth get`")
+            }
+            _ => error,
+        }
+    }
+
+    /// Whether calls make sense at all; C must not be asked otherwise.
+    pub(crate) fn check_usable(&self, operation: &'static str, object: &dyn Display) -> Result<()> {
+        if self.rados.is_inherited() {
+            return Err(Error::new(ErrorKind::NotConnected, operation)
+                .with_object(object)
+                .with_hint("the connection was inherited through fork; connect again in this process"));
+        }
+        if self.blocklisted.load(Ordering::Relaxed) {
+            return Err(Error::from_errno(operation, Errno::BLOCKLISTED.0)
+                .with_object(object)
+                .with_hint(BLOCKLISTED_HINT));
+        }
+        Ok(())
+    }
+}
+
+/// Why a call that also parses failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// C said so.
+    Errno(Errno),
+    /// C's answer makes no sense.
+    Answer(Error),
+}
+
+impl From<Errno> for Failure {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Answer(error)
+    }
+}
+
+const BLOCKLISTED_HINT: &str = "this connection stays useless; drop its handles and connect again";
