@@ -1,4 +1,45 @@
-//! Ceph block devices: images, their watchers, kernel map and unmap, and who keeps a device busy.
+//! Ceph block devices: images and their watchers through librados and librbd.
+//!
+//! What an operator finds out with `rbd info`, `rados listwatchers` and `ceph`, as typed values, typed errors and
+//! deadlines, over one connection and without running a program.
+//!
+#![cfg_attr(feature = "librados", doc = "```no_run")]
+#![cfg_attr(not(feature = "librados"), doc = "```ignore")]
+//! use rbd::Cluster;
+//!
+//! fn main() -> rbd::Result<()> {
+//!     let cluster = Cluster::builder().user("admin").connect()?;
+//!     let image = cluster.open_read_only(&"kube/pvc-1".parse()?)?;
+//!     println!("{}", image.info()?); // all that `rbd info` prints
+//!     for watcher in image.watchers()? {
+//!         println!("{watcher} ({})", watcher.kind());
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # The way in
+//!
+//! `Cluster` → `Pool` → `Image`: [`Cluster::builder`](rados::ClusterBuilder) connects, `Cluster::pool` opens a pool,
+//! `Pool::open_read_only` an image; `Cluster::open_read_only` takes the whole way at once. Handles are cheap to clone, can be
+//! sent and shared between threads and dropped in any order: [`rados`] has the table.
+//!
+//! Names, addresses, features and their plans are plain values ([`name`], [`address`], [`feature`]) that know no
+//! cluster. Every call fails with the one [`Error`]: what was done, to what, the errno, and an [`ErrorKind`] to match on.
+//!
+//! # Features
+//!
+//! | feature | default | what it adds | needs |
+//! |---|---|---|---|
+//! | `librados` | yes | `rados`, `image`: all that asks a cluster | librados and librbd 16.2 or later |
+//! | `list-watchers` | yes | the watchers of any object, the scan of a pool | a C++17 compiler, to build |
+//! | `serde` | yes | `Serialize` for what the library returns | |
+//! | `buildtime-bindgen` | no | bindings made from the installed headers | libclang and the headers, to build |
+//! | `tracing` | no | an event for each call to the cluster | |
+//!
+//! Without any the crate is its values, and links no library of Ceph.
+
+#![deny(unsafe_code)]
 
 pub mod address;
 mod deadline;

@@ -41,8 +41,8 @@ impl Cluster {
     /// # Safety
     ///
     /// `raw` is a connected `rados_t`, and stays connected for as long as `keep_alive` lives.
+    #[allow(unsafe_code)] // The one door for handles of others.
     pub unsafe fn from_raw(raw: *mut c_void, keep_alive: impl Any + Send + Sync) -> Self {
-        #[allow(unsafe_code)]
         // SAFETY: by this function's contract, which is the same.
         let rados = unsafe { RadosHandle::borrowed(raw, Box::new(keep_alive)) };
         Self::new(Connection::new(rados), Some(super::connection::DEFAULT_DEADLINE))

@@ -24,7 +24,14 @@ impl Pool {
     /// the C++ function.
     #[doc(alias = "listwatchers")]
     pub fn list_watchers(&self, object: impl AsRef<str>) -> Result<Vec<Watcher>> {
-        self.object("list watchers of object", object.as_ref(), |io, object| parse(io.watchers(object)?))
+        let watchers =
+            self.object("list watchers of object", object.as_ref(), |io, object| parse(io.watchers(object)?));
+        watchers.map_err(|error| match error.errno() {
+            // The shim's word for a librados without it.
+            Some(libc::ENOSYS) => error
+                .with_details(Details::MissingFunction { function: "librados::IoCtx::list_watchers", since: "14.2" }),
+            _ => error,
+        })
     }
 
     /// Waits until nobody watches an object but those whom `exclude` picks. How long a silent client's watch lasts is

@@ -133,7 +133,7 @@ fn a_refusal_reads_as_a_sentence() {
     let error = FeaturePlan::disable(bits(0x3d), Features::EXCLUSIVE_LOCK, Cascade::No).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "disable exclusive-lock: other features must be changed first: object-map, fast-diff"
+        "disable exclusive-lock: other features must be changed first: object-map, fast-diff; a cascade changes them too"
     );
     let error = FeaturePlan::enable(bits(0x1), named("deep-flatten,journaling"), Cascade::No).unwrap_err();
     assert_eq!(error.to_string(), "enable deep-flatten, journaling: features cannot be changed: deep-flatten");
