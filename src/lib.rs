@@ -20,9 +20,9 @@
 //!
 //! # The way in
 //!
-//! `Cluster` → `Pool` → `Image`: [`Cluster::builder`](rados::ClusterBuilder) connects, `Cluster::pool` opens a pool,
+//! `Cluster` → `Pool` → `Image`: `Cluster::builder` connects, `Cluster::pool` opens a pool,
 //! `Pool::open_read_only` an image; `Cluster::open_read_only` takes the whole way at once. Handles are cheap to clone, can be
-//! sent and shared between threads and dropped in any order: [`rados`] has the table.
+//! sent and shared between threads and dropped in any order: module `rados` has the table.
 //!
 //! Names, addresses, features and their plans are plain values ([`name`], [`address`], [`feature`]) that know no
 //! cluster. Every call fails with the one [`Error`]: what was done, to what, the errno, and an [`ErrorKind`] to match on.

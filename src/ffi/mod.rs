@@ -1,7 +1,8 @@
 //! The C libraries behind safe handles: all that is unsafe about librados and librbd is in this module.
 //!
 //! A function here makes one C call (or one and its clean-up), knows nothing of deadlines, and answers with the bare
-//! [`Errno`]; what it was done to and for is known to the callers in `rados` and `image`.#![allow(unsafe_code)]
+//! [`Errno`]; what it was done to and for is known to the callers in `rados` and `image`.
+#![allow(unsafe_code)]
 
 pub(crate) mod callback;
 pub(crate) mod cluster;
