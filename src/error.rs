@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::feature::Features;
+use crate::krbd::{Device, OptionDifference, Pending, Stage};
 use crate::lock::LockOwner;
 use crate::name::NameError;
 use crate::watcher::Watcher;
@@ -29,6 +30,7 @@ struct Inner {
     operation: Cow<'static, str>,
     object: Option<String>,
     errno: Option<i32>,
+    stage: Option<Stage>,
     details: Details,
     hint: Option<Cow<'static, str>>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -72,6 +74,32 @@ pub enum ErrorKind {
     NotConnected,
     /// The caller's callback stopped the operation (ECANCELED).
     Cancelled,
+    /// The kernel's rbd module is not loaded, so there is nothing to map with and nothing to list.
+    ModuleNotLoaded,
+    /// This process may not map and unmap on this host (EPERM, EACCES): it is not root, or root in a container.
+    NotPrivileged,
+    /// `/sys` is mounted read-only (EROFS), as in a container: it says nothing of the image.
+    SysfsReadOnly,
+    /// There is no such mapping.
+    NotMapped,
+    /// An unmap of this device is under way already (EINPROGRESS).
+    AlreadyRemoving,
+    /// A block device, but not one of the kernel's rbd driver.
+    NotRbdDevice,
+    /// Not a block device at all, such as a regular file in `/dev`.
+    NotBlockDevice,
+    /// Several mappings are meant and one was wanted; [`Details::Devices`] lists them.
+    Ambiguous,
+    /// No monitor has an address for the protocol that the kernel would speak.
+    NoMonitor,
+    /// The kernel lacks features of the image (ENXIO).
+    FeatureMismatch,
+    /// The image is mapped with other options; [`Details::Options`] says which.
+    OptionsDiffer,
+    /// It is mapped, as the device in [`Details::Devices`], but the device node is missing or another's.
+    NodeUnusable,
+    /// Each device has a major number of its own, and there are none left (EBUSY).
+    OutOfMajors,
     /// Any other errno; [`Error::errno`] has it.
     Other,
 }
@@ -99,6 +127,16 @@ pub enum Details {
     },
     /// The deadline passed while the call was still under way in the C library: it goes on without its caller.
     StillRunning,
+    /// The deadline passed while the kernel was mapping: it goes on without its caller.
+    PendingMap(Pending<Device>),
+    /// The deadline passed while the kernel was unmapping: it goes on without its caller.
+    PendingUnmap(Pending<()>),
+    /// The mappings that it is about.
+    Devices(Vec<Device>),
+    /// The options in which a mapping differs from what was asked for.
+    Options(Vec<OptionDifference>),
+    /// How often it was tried.
+    Attempts(u32),
 }
 
 impl Error {
@@ -108,6 +146,7 @@ impl Error {
             operation: operation.into(),
             object: None,
             errno: None,
+            stage: None,
             details: Details::None,
             hint: None,
             source: None,
@@ -120,6 +159,19 @@ impl Error {
         let mut error = Self::new(ErrorKind::from_errno(errno), operation);
         error.0.errno = Some(errno);
         error
+    }
+
+    /// The error of a failed call of the standard library.
+    pub(crate) fn from_io(operation: impl Into<Cow<'static, str>>, error: std::io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(errno) => Self::from_errno(operation, errno),
+            None => Self::new(ErrorKind::Other, operation).with_source(error),
+        }
+    }
+
+    pub(crate) fn at(mut self, stage: Stage) -> Self {
+        self.0.stage = Some(stage);
+        self
     }
 
     pub(crate) fn with_object(mut self, object: impl fmt::Display) -> Self {
@@ -166,6 +218,11 @@ impl Error {
     /// know are kept.
     pub fn errno(&self) -> Option<i32> {
         self.0.errno
+    }
+
+    /// How far a map or an unmap by the kernel's driver had come; `None` for everything else.
+    pub fn stage(&self) -> Option<Stage> {
+        self.0.stage
     }
 
     /// What belongs to the kind.
@@ -218,6 +275,19 @@ impl ErrorKind {
             Self::InvalidData => "answer not understood",
             Self::NotConnected => "not connected",
             Self::Cancelled => "cancelled",
+            Self::ModuleNotLoaded => "the kernel's rbd module is not loaded",
+            Self::NotPrivileged => "not privileged",
+            Self::SysfsReadOnly => "/sys is read-only",
+            Self::NotMapped => "not mapped",
+            Self::AlreadyRemoving => "already being unmapped",
+            Self::NotRbdDevice => "not an rbd device",
+            Self::NotBlockDevice => "not a block device",
+            Self::Ambiguous => "more than one mapping",
+            Self::NoMonitor => "no monitor for this protocol",
+            Self::FeatureMismatch => "the kernel lacks features of the image",
+            Self::OptionsDiffer => "mapped with other options",
+            Self::NodeUnusable => "mapped, but the device node cannot be used",
+            Self::OutOfMajors => "no major number left",
             Self::Other => "failed",
         }
     }
@@ -264,6 +334,10 @@ impl Details {
                 write!(f, ": {function} is missing, it came with Ceph {since}")
             }
             Self::StillRunning => f.write_str(", and the call goes on in the background"),
+            Self::PendingMap(_) | Self::PendingUnmap(_) => f.write_str(", and the kernel goes on in the background"),
+            Self::Devices(devices) => append_list(f, ": ", devices),
+            Self::Options(differences) => append_list(f, ": ", differences),
+            Self::Attempts(attempts) => write!(f, " after {attempts} attempts"),
         }
     }
 }

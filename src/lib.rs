@@ -47,8 +47,10 @@ mod error;
 pub mod feature;
 #[cfg(feature = "librados")]
 mod ffi;
+mod fsid;
 #[cfg(feature = "librados")]
 pub mod image;
+pub mod krbd;
 mod lock;
 pub mod name;
 #[cfg(feature = "librados")]
@@ -62,6 +64,7 @@ mod watcher;
 pub use address::EntityAddress;
 pub use error::{Details, Error, ErrorKind, Result};
 pub use feature::Features;
+pub use fsid::Fsid;
 #[cfg(feature = "librados")]
 pub use image::{Image, ImageInfo};
 pub use lock::{LockMode, LockOwner, Locker};

@@ -1,0 +1,83 @@
+//! The identity of a cluster.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A cluster's identity: the UUID that `ceph fsid` prints and that the kernel shows as a mapping's `cluster_fsid`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fsid(u128);
+
+/// How many hexadecimal digits stand between the dashes.
+const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
+
+impl FromStr for Fsid {
+    type Err = Error;
+
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidInput`]: the text is no UUID with dashes.
+    fn from_str(text: &str) -> Result<Self> {
+        let is_uuid = text.split('-').map(str::len).eq(GROUPS)
+            && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
+        is_uuid
+            .then(|| u128::from_str_radix(&text.replace('-', ""), 16).ok())
+            .flatten()
+            .map(Self)
+            .ok_or_else(|| Error::new(ErrorKind::InvalidInput, "read cluster fsid").with_object(format!("{text:?}")))
+    }
+}
+
+impl fmt::Display for Fsid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = format!("{:032x}", self.0);
+        let mut rest = digits.as_str();
+        for (n, length) in GROUPS.into_iter().enumerate() {
+            let (group, after) = rest.split_at(length);
+            f.write_str(if n == 0 { "" } else { "-" })?;
+            f.write_str(group)?;
+            rest = after;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Fsid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fsid({self})")
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Fsid {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_case_of_the_digits_does_not_matter() {
+        let fsid: Fsid = "0B4C9E0D-7f0c-4f7c-8a1c-0123456789AB".parse().unwrap();
+        assert_eq!(fsid.to_string(), "0b4c9e0d-7f0c-4f7c-8a1c-0123456789ab");
+    }
+
+    #[test]
+    fn what_is_no_uuid_is_refused() {
+        for text in ["", "0b4c9e0d7f0c4f7c8a1c0123456789ab", "+b4c9e0d-7f0c-4f7c-8a1c-0123456789ab", "a-b-c-d-e"] {
+            assert_eq!(text.parse::<Fsid>().unwrap_err().kind(), ErrorKind::InvalidInput, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_fsid_survives_its_text(number: u128) {
+            prop_assert_eq!(Fsid(number).to_string().parse::<Fsid>().unwrap(), Fsid(number));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The key's way into the kernel.
+
+use std::io;
+
+use super::add_string::{KeyWord, key_name};
+use super::cephx_key::{CephxKey, KeyType};
+use super::failure::Stage;
+use super::request::{Key, MapRequest};
+use super::sys;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The kernel's errno for a key of a type that it cannot use; it has no name in C.
+const ENOTSUPP: i32 = 524;
+
+/// Hands the request's key to the kernel's keyring of the **calling thread**, which must be the one that writes the
+/// request: nobody else finds the key there, and it goes with the thread. The kernel copies it while it maps.
+pub(super) fn hand_over(request: &MapRequest) -> Result<KeyWord<'_>> {
+    let secret = match &request.credentials.key {
+        Key::Absent => return Ok(KeyWord::None),
+        Key::Preloaded => return Ok(KeyWord::Keyring),
+        Key::Secret(secret) => secret,
+    };
+    let key = CephxKey::decode(secret)?;
+    let name = key_name(&request.credentials.user);
+    match sys::add_ceph_key(&name, &key) {
+        Ok(()) => Ok(KeyWord::Keyring),
+        Err(error) if request.secret_in_options && is_unavailable(&error) => Ok(KeyWord::Secret(secret)),
+        Err(error) => Err(refused(&error, &name, key.key_type())),
+    }
+}
+
+/// No keyrings, no key type `ceph` in them, or a filter in the way of the call.
+fn is_unavailable(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::ENODEV | libc::EPERM | libc::EACCES))
+}
+
+fn refused(error: &io::Error, name: &str, key_type: KeyType) -> Error {
+    let errno = error.raw_os_error().unwrap_or(libc::EIO);
+    let failed = Error::from_errno("hand the key to the kernel's keyring", errno).with_object(name).at(Stage::AddKey);
+    match errno {
+        ENOTSUPP if key_type == KeyType::Aes256k => failed.with_kind(ErrorKind::Unsupported).with_hint(
+            "the key is of the type aes256k, which kernels take from 7.0: this user needs a key of type aes",
+        ),
+        ENOTSUPP => failed.with_kind(ErrorKind::Unsupported).with_hint("this kernel cannot use keys of this type"),
+        libc::ENODEV => {
+            failed.with_kind(ErrorKind::ModuleNotLoaded).with_hint("libceph, which brings the key type, is not loaded")
+        }
+        libc::EPERM | libc::EACCES | libc::ENOSYS => failed
+            .with_hint("add_key(2) is not allowed here; the key can go among the options if the request allows it"),
+        _ => failed,
+    }
+}

@@ -1,0 +1,65 @@
+//! The system calls that std does not have, and the only unsafe code of this part.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_long};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::cephx_key::CephxKey;
+use crate::error::{Error, Result};
+
+/// linux/keyctl.h: the keyring of the calling thread alone, which goes with the thread.
+const KEY_SPEC_THREAD_KEYRING: c_long = -1;
+
+/// add_key(2): puts a cephx key into the calling thread's keyring, under `description`.
+pub(super) fn add_ceph_key(description: &str, key: &CephxKey) -> io::Result<()> {
+    let description = CString::new(description)?;
+    let payload = key.as_encoded();
+    // SAFETY: add_key(2) reads the two terminated strings and `payload.len()` bytes of the payload, all of which live
+    // until it returns, and keeps none of the pointers.
+    let serial = unsafe {
+        libc::syscall(
+            libc::SYS_add_key,
+            c"ceph".as_ptr(),
+            description.as_ptr(),
+            payload.as_ptr(),
+            payload.len(),
+            KEY_SPEC_THREAD_KEYRING,
+        )
+    };
+    if serial < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// mknod(2): a block device's node, mode 0600.
+pub(super) fn make_block_node(path: &Path, major: u32, minor: u32) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: mknod(2) reads the terminated string, which lives until it returns.
+    let result = unsafe { libc::mknod(path.as_ptr(), libc::S_IFBLK | 0o600, libc::makedev(major, minor)) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// getrandom(2).
+pub(super) fn random() -> Result<u64> {
+    let mut bytes = [0; 8];
+    // SAFETY: getrandom(2) writes at most the given number of bytes into the array, which is as long. Up to 256 bytes
+    // are never given in part.
+    let length = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if length < 0 {
+        return Err(Error::from_io("make a mark for the mapping", io::Error::last_os_error()));
+    }
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Keeps signals from the calling thread: with a handler, one would end the kernel's wait for the cluster with EINTR,
+/// and with it a map that nobody cancelled.
+pub(super) fn block_signals() {
+    let mut all = std::mem::MaybeUninit::uninit();
+    // SAFETY: sigfillset(3) initialises the set that pthread_sigmask(3) then reads; no old mask is asked for. Neither
+    // can fail with these arguments.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), std::ptr::null_mut());
+    }
+}

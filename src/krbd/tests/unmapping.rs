@@ -1,0 +1,180 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, mpsc};
+
+use super::listing::several;
+use super::*;
+use crate::ImageSpec;
+
+fn spec(spec: &str) -> ImageSpec {
+    spec.parse().unwrap()
+}
+
+/// A kernel that removes, after having said EBUSY so many times.
+fn removing_kernel(host: &Host, busy: u32) -> Krbd {
+    let left = AtomicU32::new(busy);
+    host.with_kernel(move |bus, file, request| {
+        assert_eq!(file, "remove_single_major");
+        if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok() {
+            return errno(libc::EBUSY);
+        }
+        let id = request.split(' ').next().unwrap();
+        fs::remove_dir_all(bus.join("devices").join(id)).or_else(|_| errno(libc::ENOENT))
+    })
+}
+
+fn ids(unmapped: &[Unmapped]) -> Vec<u32> {
+    unmapped.iter().map(|unmapped| unmapped.device.id).collect()
+}
+
+#[test]
+fn busy_is_tried_again_and_counted() {
+    let host = several();
+    let krbd = removing_kernel(&host, 2);
+    let unmapped = krbd.unmap(spec("rbd/ns1/a"), &UnmapOptions::new()).unwrap();
+    assert_eq!((ids(&unmapped), unmapped[0].attempts), (vec![5], 3));
+}
+
+#[test]
+fn busy_for_good_ends_after_the_retries() {
+    let host = several();
+    let krbd = removing_kernel(&host, u32::MAX);
+    for (retries, attempts) in [(0, 1), (2, 3)] {
+        let error = krbd.unmap(5, &UnmapOptions::new().busy_retries(retries)).unwrap_err();
+        assert_eq!((error.kind(), error.stage()), (ErrorKind::Busy, Some(Stage::Write)));
+        assert_eq!(*error.details(), Details::Attempts(attempts));
+    }
+    let error = krbd.unmap(5, &UnmapOptions::new().deadline(Duration::from_millis(25))).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Busy | ErrorKind::TimedOut), "{error:?}");
+}
+
+#[test]
+fn several_mappings_of_a_spec_are_an_error_that_lists_them() {
+    let host = several();
+    let krbd = removing_kernel(&host, 0);
+    let error = krbd.unmap(spec("rbd/a"), &UnmapOptions::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Ambiguous);
+    let Details::Devices(devices) = error.details() else { panic!("{error:?}") };
+    assert_eq!(devices.iter().map(|device| device.id).collect::<Vec<_>>(), [0, 3, 4]);
+    assert_eq!(krbd.list().unwrap().len(), 5);
+}
+
+#[test]
+fn a_policy_says_which_of_several() {
+    let unmapped = |if_several, sequences: &[(u32, &str)]| {
+        let host = several();
+        for (id, sequence) in sequences {
+            let block = host.root.path().join(format!("sys/block/rbd{id}"));
+            fs::create_dir_all(&block).unwrap();
+            fs::write(block.join("diskseq"), sequence).unwrap();
+        }
+        ids(&removing_kernel(&host, 0).unmap(spec("rbd/a"), &UnmapOptions::new().if_several(if_several)).unwrap())
+    };
+    assert_eq!(unmapped(IfSeveral::One, &[]), [0]);
+    assert_eq!(unmapped(IfSeveral::All, &[]), [0, 3, 4]);
+    assert_eq!(unmapped(IfSeveral::Newest, &[]), [4]);
+    assert_eq!(unmapped(IfSeveral::Newest, &[(0, "9\n"), (3, "21\n"), (4, "10\n")]), [3]);
+}
+
+#[test]
+fn the_cluster_and_the_image_id_choose_too() {
+    let host = several();
+    let krbd = removing_kernel(&host, 0);
+    let target = Target::from(spec("rbd/a")).of_cluster(FSID_2.parse().unwrap());
+    assert_eq!(ids(&krbd.unmap(target, &UnmapOptions::new()).unwrap()), [4]);
+    host.set(6, "image_id", "aa");
+    let id = crate::ImageId::new("aa").unwrap();
+    assert_eq!(ids(&krbd.unmap(id, &UnmapOptions::new()).unwrap()), [6]);
+}
+
+#[test]
+fn what_is_not_mapped_is_said_to_be_so() {
+    let host = several();
+    let krbd = removing_kernel(&host, 0);
+    assert_eq!(krbd.unmap(9, &UnmapOptions::new()).unwrap_err().kind(), ErrorKind::NotMapped);
+    assert_eq!(krbd.unmap(spec("rbd/b"), &UnmapOptions::new()).unwrap_err().kind(), ErrorKind::NotMapped);
+    let device = krbd.device(5).unwrap().unwrap();
+    krbd.unmap(&device, &UnmapOptions::new()).unwrap();
+    assert_eq!(krbd.unmap(&device, &UnmapOptions::new()).unwrap_err().kind(), ErrorKind::NotMapped);
+}
+
+#[test]
+fn an_id_that_became_another_mappings_is_left_alone() {
+    for (attribute, value) in [
+        ("cluster_fsid", FSID_2),
+        ("image_id", "aa"),
+        ("client_id", "client9"),
+        ("config_info", "192.0.2.1 name=other p i -"),
+    ] {
+        let host = several();
+        let krbd = host.with_kernel(|_, _, _| panic!("written"));
+        host.set(5, "config_info", "192.0.2.1 name=admin p i -");
+        let device = krbd.device(5).unwrap().unwrap();
+        host.set(5, attribute, value);
+        let error = krbd.unmap(&device, &UnmapOptions::new()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Changed, "{attribute}");
+    }
+}
+
+#[test]
+fn an_id_that_changes_hands_between_two_tries_is_left_alone() {
+    let host = several();
+    let bus = host.bus();
+    let krbd = host.with_kernel(move |_, _, _| {
+        fs::write(bus.join("devices/5/image_id"), "aa\n").unwrap();
+        errno(libc::EBUSY)
+    });
+    let error = krbd.unmap(5, &UnmapOptions::new()).unwrap_err();
+    assert_eq!((error.kind(), error.stage()), (ErrorKind::Changed, Some(Stage::Preflight)));
+}
+
+#[test]
+fn force_is_a_word_after_the_id() {
+    let host = several();
+    let krbd = host.with_kernel(|_, file, request| {
+        assert_eq!((file, request), ("remove_single_major", "5 force"));
+        Ok(())
+    });
+    krbd.unmap(5, &UnmapOptions::new().force()).unwrap();
+}
+
+#[test]
+fn a_removal_that_hangs_frees_the_caller_and_the_next_is_told_that_it_goes_on() {
+    let host = several();
+    let (release, released) = mpsc::channel::<()>();
+    let (first, released) = (AtomicU32::new(0), Mutex::new(released));
+    let krbd = host.with_kernel(move |_, _, _| {
+        if first.fetch_add(1, Ordering::Relaxed) > 0 {
+            return errno(libc::EINPROGRESS);
+        }
+        released.lock().unwrap().recv().unwrap();
+        Ok(())
+    });
+    let error = krbd.unmap(5, &UnmapOptions::new().deadline(Duration::from_millis(20))).unwrap_err();
+    assert_eq!((error.kind(), error.stage()), (ErrorKind::TimedOut, Some(Stage::Write)));
+    let Details::PendingUnmap(pending) = error.details() else { panic!("{error:?}") };
+    let next = krbd.unmap(5, &UnmapOptions::new()).unwrap_err();
+    assert_eq!((next.kind(), next.errno()), (ErrorKind::AlreadyRemoving, Some(libc::EINPROGRESS)));
+    release.send(()).unwrap();
+    pending.wait(None).unwrap().unwrap();
+}
+
+#[test]
+fn a_device_that_its_mapper_has_not_finished_is_tried_again() {
+    let host = several();
+    let left = AtomicU32::new(2);
+    let krbd = host.with_kernel(move |_, _, _| {
+        match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)) {
+            Ok(_) => errno(libc::ENOENT),
+            Err(_) => Ok(()),
+        }
+    });
+    assert_eq!(krbd.unmap(5, &UnmapOptions::new()).unwrap()[0].attempts, 3);
+}
+
+#[test]
+fn a_missing_module_is_not_a_missing_mapping() {
+    let host = several();
+    fs::remove_dir_all(host.bus()).unwrap();
+    let error = host.krbd().unmap(spec("rbd/a"), &UnmapOptions::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ModuleNotLoaded);
+}

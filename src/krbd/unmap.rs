@@ -1,0 +1,194 @@
+//! Unmap a device.
+
+use std::time::Duration;
+
+use super::failure::Stage;
+use super::find::Target;
+use super::map::{not_privileged, open_failed};
+use super::pending::Pending;
+use super::{BusError, Device, Krbd, POLL, preflight};
+use crate::deadline::Deadline;
+use crate::error::{Details, Error, ErrorKind, Result};
+
+const OPERATION: &str = "unmap device";
+
+/// What to do if a target means more than one mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IfSeveral {
+    /// Nothing: it is an error that lists them.
+    #[default]
+    Refuse,
+    /// Unmap the one with the lowest id, as the `rbd` program does.
+    One,
+    /// Unmap each of them.
+    All,
+    /// Unmap the one that was mapped last, by the disks' sequence numbers (Linux 5.15; before, by the highest id).
+    Newest,
+}
+
+/// How to unmap.
+#[derive(Debug, Clone)]
+pub struct UnmapOptions {
+    force: bool,
+    busy_retries: u32,
+    deadline: Option<Duration>,
+    if_several: IfSeveral,
+}
+
+/// A mapping that is gone now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unmapped {
+    /// As it was right before.
+    pub device: Device,
+    /// How often it was written to the kernel: 1, and one more for each time that it was busy.
+    pub attempts: u32,
+}
+
+impl UnmapOptions {
+    /// Not by force, with 200 retries while it is busy (two seconds), one mapping only, and as long as it takes.
+    pub fn new() -> Self {
+        Self { force: false, busy_retries: 200, deadline: None, if_several: IfSeveral::Refuse }
+    }
+
+    /// Even if the device is open (Linux 4.9): the kernel waits for the I/O in flight, then every further I/O fails.
+    ///
+    /// What was not written back is lost. Mounts of the device stay in place, and give errors, until they are unmounted.
+    /// With a cluster that does not answer, I/O in flight never ends and neither does this, unless the image was mapped
+    /// with `osd_request_timeout`.
+    pub fn force(self) -> Self {
+        Self { force: true, ..self }
+    }
+
+    /// How often to try again, 10 ms apart, while the device is busy; 0 for not at all.
+    ///
+    /// Whenever somebody closes the device after writing, and when it is mapped, udev opens it to see what is on it:
+    /// that lasts for up to half a second, and is the reason for these retries.
+    pub fn busy_retries(self, retries: u32) -> Self {
+        Self { busy_retries: retries, ..self }
+    }
+
+    /// How long the whole unmap may take.
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline: Some(deadline), ..self }
+    }
+
+    /// What to do if several mappings are meant.
+    pub fn if_several(self, if_several: IfSeveral) -> Self {
+        Self { if_several, ..self }
+    }
+}
+
+impl Default for UnmapOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Krbd {
+    /// Unmaps what `target` means, and returns when the kernel has let go of the image: its lock and its watch are gone
+    /// with it.
+    ///
+    /// The kernel takes nothing but an id, and ids are used again. So right before each write the mapping is read once
+    /// more and compared with what was meant ([`Device::is_same_mapping`]). Between that and the write there remain
+    /// some microseconds, in which somebody else would have to unmap it **and** map another.
+    ///
+    /// # Errors
+    ///
+    /// - `NotMapped`: there is no such mapping. That the device is absent is no proof that it is unmapped: a removal by
+    ///   somebody else that waits for the cluster has taken it out of `/sys` already.
+    /// - `Busy`: it is open, and was after all retries; the details have the number of attempts. The kernel logs
+    ///   nothing and does not say who.
+    /// - `AlreadyRemoving`: another unmap of it is under way (EINPROGRESS).
+    /// - `Ambiguous`: several mappings are meant; the details list them.
+    /// - `Changed`: the id became another mapping's.
+    /// - `NotBlockDevice`, `NotRbdDevice`, `NotFound`: the path is something else.
+    /// - `ModuleNotLoaded`, `SysfsReadOnly`, `NotPrivileged`: this host or this container cannot unmap.
+    /// - `TimedOut`: the deadline passed with the kernel at work; the details have the [`Pending`], which goes on.
+    ///
+    /// With [`IfSeveral::All`] each is tried, and the first error is returned.
+    #[doc(alias = "krbd_unmap")]
+    pub fn unmap(&self, target: impl Into<Target>, options: &UnmapOptions) -> Result<Vec<Unmapped>> {
+        let target = target.into();
+        let deadline = Deadline::after(options.deadline);
+        let mut meant = self.find(target.clone()).map_err(|error| error.at(Stage::Preflight))?;
+        let chosen = match (meant.len(), options.if_several) {
+            (0, _) => {
+                return Err(Error::new(ErrorKind::NotMapped, OPERATION).with_object(target).at(Stage::Preflight));
+            }
+            (1, _) | (_, IfSeveral::All) => meant,
+            (_, IfSeveral::One) => vec![meant.swap_remove(0)],
+            (_, IfSeveral::Newest) => meant.into_iter().max_by_key(|d| (d.disk_sequence, d.id)).into_iter().collect(),
+            (_, IfSeveral::Refuse) => {
+                return Err(Error::new(ErrorKind::Ambiguous, OPERATION)
+                    .with_object(target)
+                    .with_details(Details::Devices(meant))
+                    .at(Stage::Preflight));
+            }
+        };
+        let results: Vec<_> = chosen.into_iter().map(|device| self.unmap_one(device, options, deadline)).collect();
+        results.into_iter().collect()
+    }
+
+    fn unmap_one(&self, device: Device, options: &UnmapOptions, deadline: Deadline) -> Result<Unmapped> {
+        let mut attempts = 0;
+        loop {
+            if deadline.is_over() {
+                let error = Error::new(ErrorKind::TimedOut, OPERATION).with_object(&device).at(Stage::Write);
+                return Err(error.with_details(Details::Attempts(attempts)));
+            }
+            attempts += 1;
+            let error = match self.remove(&device, options.force, deadline) {
+                Ok(()) => return Ok(Unmapped { device, attempts }),
+                Err(error) => error,
+            };
+            // ENOENT of a device that is there: whoever maps it is not through in the kernel.
+            let passing = error.kind() == ErrorKind::Busy
+                || error.errno() == Some(libc::ENOENT) && self.same(&device).is_ok_and(|now| now.is_some());
+            if !passing {
+                return Err(error);
+            }
+            let left = deadline.left().unwrap_or(Duration::MAX);
+            if attempts > options.busy_retries || left.is_zero() {
+                return Err(error.with_details(Details::Attempts(attempts)));
+            }
+            std::thread::sleep(left.min(POLL));
+        }
+    }
+
+    /// One write, on a thread of its own: the kernel may not give it back.
+    fn remove(&self, device: &Device, force: bool, deadline: Deadline) -> Result<()> {
+        let request = format!("{}{}", device.id, if force { " force" } else { "" });
+        let (krbd, meant) = (self.clone(), device.clone());
+        let work = move || {
+            let file = krbd.bus_file("remove");
+            if krbd.same(&meant).map_err(|error| error.at(Stage::Preflight))?.is_none() {
+                return Err(not_mapped(&meant).at(Stage::Preflight));
+            }
+            (krbd.bus.0)(&file, request.as_bytes()).map_err(|error| krbd.explain_remove(&meant, error))
+        };
+        let pending = Pending::start("krbd-unmap", work, drop)?;
+        pending.wait_until(deadline).unwrap_or_else(|| {
+            Err(Error::new(ErrorKind::TimedOut, OPERATION)
+                .with_object(device)
+                .with_details(Details::PendingUnmap(pending))
+                .at(Stage::Write))
+        })
+    }
+
+    fn explain_remove(&self, device: &Device, BusError(stage, error): BusError) -> Error {
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        let failed = Error::from_errno(OPERATION, errno).with_object(device).at(stage);
+        match errno {
+            _ if stage == Stage::Open => open_failed(failed, errno, &self.sysfs.bus()),
+            libc::EPERM if preflight::is_privileged(&self.proc) == Some(false) => not_privileged(failed),
+            libc::ENOENT => failed.with_kind(ErrorKind::NotMapped),
+            libc::EINPROGRESS => failed.with_kind(ErrorKind::AlreadyRemoving),
+            _ => failed,
+        }
+    }
+}
+
+fn not_mapped(device: &Device) -> Error {
+    Error::new(ErrorKind::NotMapped, OPERATION).with_object(device)
+}
