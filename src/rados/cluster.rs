@@ -13,6 +13,7 @@ use crate::address::{EntityAddress, MonitorAddresses};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ffi::cluster::RadosHandle;
 use crate::ffi::{self, Errno};
+use crate::fsid::Fsid;
 use crate::name::{ImageSpec, PoolName, RawName};
 use crate::version::Version;
 
@@ -81,10 +82,15 @@ impl Cluster {
         Arc::into_inner(connection.rados).map(drop).ok_or_else(busy)
     }
 
-    /// The cluster's fsid, a UUID in lower case.
+    /// The cluster's identity.
     #[doc(alias = "rados_cluster_fsid")]
-    pub fn fsid(&self) -> Result<String> {
-        self.call("read fsid", &"of cluster", RadosHandle::fsid)
+    pub fn fsid(&self) -> Result<Fsid> {
+        self.call("read fsid", &"of cluster", RadosHandle::fsid)?.parse()
+    }
+
+    /// The full name of the user of this connection, such as `client.admin`.
+    pub fn entity(&self) -> Result<String> {
+        self.config("name")
     }
 
     /// This connection's global id: the `N` of `client.N` in lists of watchers and lock owners.

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
-use crate::address::EntityAddress;
+use crate::address::{EntityAddress, MonitorAddresses};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ffi::cluster::{Answer, Daemon};
 use crate::name::PoolName;
@@ -161,6 +161,36 @@ impl Cluster {
         }
         let answer: Answer = self.mon_command(&json!({"prefix": "version", "format": "json"}))?.json()?;
         Ok(answer.version)
+    }
+
+    /// The monitors of the live monmap, each with all its addresses, which may be others than those that the
+    /// configuration names.
+    pub fn monitors(&self) -> Result<MonitorAddresses> {
+        #[derive(Deserialize)]
+        struct Dump {
+            mons: Vec<Monitor>,
+        }
+        #[derive(Deserialize)]
+        struct Monitor {
+            public_addrs: AddressVector,
+        }
+        #[derive(Deserialize)]
+        struct AddressVector {
+            addrvec: Vec<TypedAddress>,
+        }
+        #[derive(Deserialize)]
+        struct TypedAddress {
+            r#type: String,
+            addr: String,
+            nonce: u32,
+        }
+        let dump: Dump = self.mon_command(&json!({"prefix": "mon dump", "format": "json"}))?.json()?;
+        let monitors = dump.mons.into_iter().map(|monitor| {
+            let addresses = monitor.public_addrs.addrvec.into_iter();
+            addresses.map(|address| format!("{}:{}/{}", address.r#type, address.addr, address.nonce).parse()).collect()
+        });
+        let monitors = monitors.collect::<Result<Vec<_>>>();
+        monitors.map(MonitorAddresses::new).map_err(|error| error.with_kind(ErrorKind::InvalidData))
     }
 
     /// Looks up a user's key, as `ceph auth get-key` does; it needs the monitor capability for that.
