@@ -43,11 +43,13 @@
 
 pub mod address;
 mod deadline;
+mod device_number;
 mod error;
 pub mod feature;
 #[cfg(feature = "librados")]
 mod ffi;
 mod fsid;
+pub mod holder;
 #[cfg(feature = "librados")]
 pub mod image;
 pub mod krbd;
@@ -62,9 +64,11 @@ mod version;
 mod watcher;
 
 pub use address::EntityAddress;
+pub use device_number::DeviceNumber;
 pub use error::{Details, Error, ErrorKind, Result};
 pub use feature::Features;
 pub use fsid::Fsid;
+pub use holder::{Holder, Holders};
 #[cfg(feature = "librados")]
 pub use image::{Image, ImageInfo};
 pub use lock::{LockMode, LockOwner, Locker};

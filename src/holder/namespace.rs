@@ -1,0 +1,132 @@
+//! The mounts in every mount namespace: one reading of mountinfo for each namespace and root that a task has.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::host::Host;
+use super::mountinfo::{self, MountLine};
+use super::parallel;
+use super::task::{self, Task, View};
+use super::unseen::{ProcessPart, Unseen, UnseenReason};
+use crate::deadline::Deadline;
+
+/// The mountinfo of one namespace, as seen from one root.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) namespace: u64,
+    /// The task with the lowest number among those that see this.
+    pub(super) task: Task,
+    pub(super) text: Vec<u8>,
+}
+
+impl Reading {
+    /// Its lines. What is no line of mountinfo was reported when it was read.
+    pub(super) fn lines(&self) -> impl Iterator<Item = MountLine<'_>> {
+        mountinfo::lines(&self.text).flatten()
+    }
+
+    /// The mount that `path` is on, by the mount points alone: the file system is not touched.
+    pub(super) fn mount_of(&self, path: &Path) -> Option<MountLine<'_>> {
+        // A later mount covers an earlier one at the same place.
+        self.lines()
+            .map(|line| (line.mount_point.path(), line))
+            .filter(|(mount_point, _)| path.starts_with(mount_point))
+            .max_by_key(|(mount_point, _)| mount_point.components().count())
+            .map(|(_, line)| line)
+    }
+}
+
+/// All that could be read, the caller's own first.
+#[derive(Debug)]
+pub(super) struct Readings {
+    pub(super) all: Vec<Reading>,
+    /// The namespace of the thread that asked.
+    pub(super) own_namespace: Option<u64>,
+}
+
+impl Readings {
+    /// Reads them, and says which processes could not be read.
+    pub(super) fn read(host: &Arc<Host>, pids: &Arc<Vec<i32>>, deadline: Deadline, unseen: &mut Vec<Unseen>) -> Self {
+        let mut tasks: BTreeMap<View, Vec<Task>> = BTreeMap::new();
+        let reader = Arc::clone(host);
+        let answers = parallel::each(pids, deadline, move |pid| task::views(&reader, *pid));
+        for (pid, answer) in pids.iter().zip(answers) {
+            match answer.unwrap_or(Err(UnseenReason::TimedOut)) {
+                Ok(views) => views.into_iter().for_each(|(view, task)| tasks.entry(view).or_default().push(task)),
+                Err(reason) => unseen.push(Unseen::Process { pid: *pid, part: ProcessPart::Mounts, reason }),
+            }
+        }
+
+        let own = View::of(host, "thread-self").or_else(|_| View::of(host, "self")).ok();
+        let mut views: Vec<(View, Vec<Task>)> = tasks.into_iter().collect();
+        views.sort_by_key(|(view, tasks)| (Some(*view) != own, tasks[0]));
+        let views = Arc::new(views);
+        let reader = Arc::clone(host);
+        let answers = parallel::each(&views, deadline, move |(_, tasks)| read_one(&reader, tasks));
+        let mut all = Vec::with_capacity(views.len());
+        for ((view, tasks), answer) in views.iter().zip(answers) {
+            match answer.unwrap_or(Err(UnseenReason::TimedOut)) {
+                Ok((task, text)) => {
+                    if mountinfo::lines(&text).any(|line| line.is_err()) {
+                        let reason = UnseenReason::NotUnderstood;
+                        unseen.push(Unseen::Process { pid: task.pid, part: ProcessPart::Mounts, reason });
+                    }
+                    all.push(Reading { namespace: view.namespace, task, text });
+                }
+                Err(reason) => {
+                    unseen.push(Unseen::Process { pid: tasks[0].pid, part: ProcessPart::Mounts, reason });
+                }
+            }
+        }
+        let readings = Self { all, own_namespace: own.map(|view| view.namespace) };
+        readings.report_namespaces_without_process(host, &views, unseen);
+        readings
+    }
+
+    /// A namespace can outlive its processes by a bind mount of its file: mountinfo shows that as a mount of type nsfs
+    /// whose root is `mnt:[NUMBER]`.
+    fn report_namespaces_without_process(&self, host: &Host, views: &[(View, Vec<Task>)], unseen: &mut Vec<Unseen>) {
+        let mut known: HashSet<u64> = views.iter().map(|(view, _)| view.namespace).collect();
+        for reading in &self.all {
+            for line in reading.lines().filter(|line| line.file_system.0 == b"nsfs") {
+                let Some(number) = mount_namespace(&line.root.path()).filter(|number| known.insert(*number)) else {
+                    continue;
+                };
+                let (file, process) = (line.mount_point.path(), reading.task.describe(host));
+                unseen.push(Unseen::Namespace { number, file, process });
+            }
+        }
+    }
+
+    /// Every mount's number, to tell files that are used by a mount from those whose mount is gone.
+    pub(super) fn mount_ids(&self) -> HashSet<u64> {
+        self.all.iter().flat_map(|reading| reading.lines().map(|line| line.id)).collect()
+    }
+
+    /// What is mounted on or below each of the mounts in `ids`, as seen from `reading`.
+    pub(super) fn submounts(reading: &Reading, ids: &HashSet<u64>) -> HashMap<u64, Vec<PathBuf>> {
+        let mut submounts: HashMap<u64, Vec<PathBuf>> = HashMap::new();
+        for line in reading.lines().filter(|line| line.parent != line.id && ids.contains(&line.parent)) {
+            submounts.entry(line.parent).or_default().push(line.mount_point.path());
+        }
+        submounts
+    }
+}
+
+/// The number in the root of a bind-mounted mount namespace.
+pub(super) fn mount_namespace(link: &Path) -> Option<u64> {
+    link.to_str()?.starts_with("mnt:[").then(|| super::host::namespace_number(link))?
+}
+
+/// The first of `tasks` that can still be read: those that share a view all read the same.
+fn read_one(host: &Host, tasks: &[Task]) -> Result<(Task, Vec<u8>), UnseenReason> {
+    let mut reason = UnseenReason::Gone;
+    for task in tasks {
+        match host.read(&task.path("mountinfo")) {
+            Ok(text) => return Ok((*task, text)),
+            Err(error) => reason = UnseenReason::from(&error),
+        }
+    }
+    Err(reason)
+}

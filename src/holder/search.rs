@@ -1,0 +1,251 @@
+//! A search for holders: what it looks at, in which order, and how its time is shared out.
+
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::Holders;
+use super::backing::Backing;
+use super::file_system::FileSystems;
+use super::host::{self, Host};
+use super::kind::{Holder, HolderKind, KernelUser};
+use super::mountinfo;
+use super::namespace::Readings;
+use super::open_file::{self, Wanted};
+use super::parallel;
+use super::stack::{self, DeviceNames, Stack};
+use super::unseen::{ProcessPart, Unseen, UnseenReason};
+use crate::DeviceNumber;
+use crate::deadline::Deadline;
+use crate::error::{Details, Error, ErrorKind, Result};
+
+const OPERATION: &str = "find holders of device";
+/// `PROC_PID_INIT_INO` in the kernel's `include/linux/proc_ns.h`.
+const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+/// `CAP_SYS_PTRACE` in `linux/capability.h`.
+const CAP_SYS_PTRACE: u32 = 19;
+
+/// How to search; made by [`Holders::of`](super::Holders::of).
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Search {
+    device: DeviceNumber,
+    deadline: Duration,
+    mounts_only: bool,
+    proc: PathBuf,
+    sys: PathBuf,
+}
+
+impl Search {
+    pub(super) fn new(device: DeviceNumber) -> Self {
+        Self {
+            device,
+            deadline: Duration::from_secs(5),
+            mounts_only: false,
+            proc: PathBuf::from("/proc"),
+            sys: PathBuf::from("/sys"),
+        }
+    }
+
+    /// How long the whole search may take; 5 seconds where it is not set. What was not looked at by then is among
+    /// [`Holders::unseen`](super::Holders::unseen).
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Looks for mounts, stacked devices and swap only, not into every process's files: several times faster, and never
+    /// complete.
+    pub fn mounts_only(mut self) -> Self {
+        self.mounts_only = true;
+        self
+    }
+
+    /// Reads proc and sysfs from other directories than `/proc` and `/sys`: those of the host as mounted into a
+    /// container, or a tree made by a test.
+    pub fn root(mut self, proc: impl Into<PathBuf>, sys: impl Into<PathBuf>) -> Self {
+        self.proc = proc.into();
+        self.sys = sys.into();
+        self
+    }
+
+    /// Searches. The device is never opened.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::TimedOut`] where not even a part of the answer could be had before the deadline; any other kind
+    /// where proc cannot be read at all. What else cannot be read is no error but among [`Holders::unseen`](super::Holders::unseen).
+    pub fn run(self) -> Result<Holders> {
+        let device = self.device;
+        let allowed = self.deadline;
+        let (sender, receiver) = mpsc::sync_channel(1);
+        // Reading sysfs can block too: the caller waits for a thread, and is free when its time is over.
+        let look = move || {
+            // A part is kept back, to put the answer together when all else used its time up.
+            let deadline = Deadline::after(Some(allowed - allowed / 8));
+            drop(sender.send(self.look(deadline)));
+        };
+        let spawned = thread::Builder::new().name("rbd-holder".into()).spawn(look);
+        spawned.map_err(|error| of_io(&error, device))?;
+        let timed_out = |_| {
+            let error = Error::new(ErrorKind::TimedOut, OPERATION).with_object(device);
+            error.with_details(Details::StillRunning)
+        };
+        receiver.recv_timeout(allowed).map_err(timed_out)?
+    }
+
+    fn look(&self, deadline: Deadline) -> Result<Holders> {
+        let host = Host::open(&self.proc, &self.sys).map_err(|error| of_io(&error, self.device))?;
+        let pids = host.processes().map_err(|error| of_io(&error, self.device))?;
+        let (host, pids) = (Arc::new(host), Arc::new(pids));
+        let mut unseen = Vec::new();
+
+        // Half of the time is left to the files, should reading the mounts hang.
+        let half = Deadline::after(deadline.left().map(|left| left / 2));
+        let readings = Arc::new(Readings::read(&host, &pids, half, &mut unseen));
+        let names = Arc::new(DeviceNames::read(&host));
+        let backing = Backing::read(&host, &names, &readings, half, &mut unseen);
+        let stack = Stack::read(&host, self.device, &backing.loops);
+        let (file_systems, mut holders) = FileSystems::read(&host, &stack, &names, &readings, half, &mut unseen);
+        holders.extend(backing.others.into_iter().filter(|holder| stack.contains(holder.on)));
+        holders.extend(bcache_without_device(&host, &stack));
+        let root_name = stack::name(&host, self.device);
+        if root_name.is_none() {
+            let path = self.sys.join(stack::directory(self.device));
+            unseen.push(Unseen::File { path, reason: UnseenReason::Gone });
+        }
+        report_limits(&host, &readings, &mut unseen);
+
+        let wanted = Arc::new(Wanted {
+            devices: stack.layers.iter().map(|layer| layer.device.number).collect(),
+            file_systems,
+            mount_ids: readings.mount_ids(),
+            namespaces: readings.all.iter().map(|reading| reading.namespace).collect(),
+            nsfs: host.status("self/ns/mnt").ok().map(|status| status.on),
+        });
+        if self.mounts_only {
+            unseen.push(Unseen::FilesNotAskedFor);
+        } else {
+            let (reader, target) = (Arc::clone(&host), Arc::clone(&wanted));
+            let answers = parallel::each(&pids, deadline, move |pid| open_file::find(&reader, &target, *pid));
+            for (pid, answer) in pids.iter().zip(answers) {
+                match answer.unwrap_or(Err(UnseenReason::TimedOut)) {
+                    Ok(found) => {
+                        holders.extend(found.holders);
+                        for (number, task, descriptor) in found.namespaces {
+                            let file = self.proc.join(task.path(&format!("fd/{descriptor}")));
+                            unseen.push(Unseen::Namespace { number, file, process: task.describe(&host) });
+                        }
+                    }
+                    Err(reason) => unseen.push(Unseen::Process { pid: *pid, part: ProcessPart::Files, reason }),
+                }
+            }
+        }
+        for (on, file_system) in wanted.file_systems.without_user(&holders) {
+            unseen.push(Unseen::FileSystemUser { file_system: file_system.clone() });
+            holders.push(Holder { on, kind: HolderKind::Kernel(KernelUser::FileSystem { file_system }) });
+        }
+        Ok(Holders { device: self.device, name: root_name, holders: in_closing_order(&stack, holders), unseen })
+    }
+}
+
+fn of_io(error: &std::io::Error, device: DeviceNumber) -> Error {
+    match error.raw_os_error() {
+        Some(errno) => Error::from_errno(OPERATION, errno).with_object(device),
+        None => Error::new(ErrorKind::Other, OPERATION).with_object(device),
+    }
+}
+
+/// The number of the block device that a node stands for. The node is looked at, not opened.
+pub(super) fn number_of_node(path: &Path) -> Result<DeviceNumber> {
+    const OPERATION: &str = "look at device node";
+    let status = host::status_at(rustix::fs::CWD, path)
+        .map_err(|error| Error::from_errno(OPERATION, error.raw_os_error().unwrap_or_default()))
+        .map_err(|error| error.with_object(path.display()))?;
+    status.block_device.ok_or_else(|| {
+        let error = Error::new(ErrorKind::InvalidInput, OPERATION).with_object(path.display());
+        error.with_hint("it is no block device")
+    })
+}
+
+/// bcache takes a device when it is registered, before and after there is a bcache device on it.
+fn bcache_without_device(host: &Host, stack: &Stack) -> Vec<Holder> {
+    let holds =
+        |device: DeviceNumber| stack.layers.iter().any(|layer| layer.on == device && layer.device.number != device);
+    let devices = stack.layers.iter().map(|layer| layer.device.number);
+    devices
+        .filter(|device| !holds(*device) && host.sys(stack::directory(*device).join("bcache")).is_dir())
+        .filter(|device| stack::name(host, *device).is_some_and(|name| !name.starts_with("bcache")))
+        .map(|on| Holder { on, kind: HolderKind::Kernel(KernelUser::Bcache) })
+        .collect()
+}
+
+/// Says which processes proc does not even list.
+fn report_limits(host: &Host, readings: &Readings, unseen: &mut Vec<Unseen>) {
+    // Another user may not look at process 1; the own namespace says the same unless proc is another container's.
+    let namespace = host.namespace("1/ns/pid").or_else(|_| host.namespace("self/ns/pid"));
+    if namespace.ok() != Some(FIRST_PID_NAMESPACE) {
+        unseen.push(Unseen::OtherPidNamespaces);
+    }
+    let hides = readings.all.first().is_some_and(|own| {
+        own.lines().any(|line| {
+            let hidepid = mountinfo::option_value(line.super_options, b"hidepid");
+            // 1 lists the processes and denies their files, which is seen process by process.
+            line.file_system.0 == b"proc"
+                && line.mount_point.0 == b"/proc"
+                && !matches!(hidepid, None | Some(b"0" | b"off" | b"1" | b"noaccess"))
+        })
+    });
+    if hides && !has_capability(&host.read("self/status").unwrap_or_default(), CAP_SYS_PTRACE) {
+        unseen.push(Unseen::HiddenProcesses);
+    }
+}
+
+/// Whether a capability is effective, from the text of `/proc/PID/status`.
+fn has_capability(status: &[u8], capability: u32) -> bool {
+    let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"CapEff:"));
+    let mask = line.and_then(|mask| u64::from_str_radix(std::str::from_utf8(mask).ok()?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> capability & 1 == 1)
+}
+
+/// Each device's holders before the device itself, and what uses a file system before its mounts.
+fn in_closing_order(stack: &Stack, holders: Vec<Holder>) -> Vec<Holder> {
+    let mut ordered: Vec<Holder> = Vec::with_capacity(holders.len() + stack.layers.len());
+    let mut left = holders;
+    for layer in &stack.layers {
+        let number = layer.device.number;
+        let (mut own, others): (Vec<_>, Vec<_>) = left.into_iter().partition(|holder| holder.on == number);
+        left = others;
+        own.reverse();
+        own.sort_by_key(|holder| rank(&holder.kind));
+        ordered.append(&mut own);
+        let is_asked_for = layer.on == number;
+        let is_idle_partition = matches!(layer.device.driver, super::StackedDriver::Partition)
+            && ordered.iter().all(|holder| holder.on != number);
+        if !is_asked_for && !is_idle_partition {
+            ordered.push(Holder { on: layer.on, kind: HolderKind::Stacked(layer.device.clone()) });
+        }
+    }
+    ordered
+}
+
+/// Files come before the mounts by which they are used. Of the mounts of a namespace the deeper comes first; sorting is
+/// stable, so of two at one place the later one does, which lies on the other.
+fn rank(kind: &HolderKind) -> (u8, u64, Reverse<usize>) {
+    let pid = |process: &super::Process| u64::try_from(process.pid).unwrap_or_default();
+    let (step, group) = match kind {
+        HolderKind::Files(user) => (0, pid(&user.process)),
+        HolderKind::Kernel(_) => (1, 0),
+        HolderKind::Swap(swap) => (if swap.is_file { 2 } else { 5 }, 0),
+        HolderKind::Mount(mount) => {
+            let namespace = if mount.in_own_namespace { 0 } else { mount.namespace };
+            return (3, namespace, Reverse(mount.mount_point.components().count()));
+        }
+        HolderKind::Device(user) => (4, pid(&user.process)),
+        HolderKind::Stacked(_) => (6, 0),
+    };
+    (step, group, Reverse(0))
+}
