@@ -6,7 +6,7 @@ use rbd::holder::{DmTarget, HolderKind, StackedDriver, Unseen};
 
 use super::tree::{Tree, summary};
 
-const CLEAN: &str = "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n";
+const CLEAN: &str = "1000021 1000001 8:1 / / rw - ext4 /dev/sda1 rw\n";
 
 #[test]
 fn a_volume_on_luks_is_unrolled_from_the_mount_down() {
@@ -14,7 +14,7 @@ fn a_volume_on_luks_is_unrolled_from_the_mount_down() {
     tree.device("rbd2", "252:32");
     tree.dm("dm-5", "253:5", "luks-rbd", "CRYPT-LUKS2-aa11-luks-rbd", &["rbd2"]);
     tree.dm("dm-6", "253:6", "vg-lv", "LVM-xyz", &["dm-5"]);
-    tree.process(1, "init", 100, "30 21 253:6 / /mnt/a rw - ext4 /dev/mapper/vg-lv rw\n");
+    tree.process(1, "init", 100, "1000030 1000021 253:6 / /mnt/a rw - ext4 /dev/mapper/vg-lv rw\n");
     let holders = tree.holders("252:32");
     assert_eq!(
         summary(&holders),
@@ -65,7 +65,7 @@ fn md_and_bcache_are_holders_with_their_own_mounts() {
     tree.stack("md0", "rbd0");
     tree.device("bcache0", "251:0");
     tree.stack("bcache0", "md0");
-    tree.process(1, "init", 100, "30 21 251:0 / /cached rw - xfs /dev/bcache0 rw\n");
+    tree.process(1, "init", 100, "1000030 1000021 251:0 / /cached rw - xfs /dev/bcache0 rw\n");
     assert_eq!(
         summary(&tree.holders("252:0")),
         ["mount /cached pid 1 on 251:0", "bcache0 (bcache, 251:0) on 9:0", "md0 (md raid1, 9:0) on 252:0"]
@@ -91,9 +91,9 @@ fn loop_devices_over_the_device_a_partition_and_a_file_are_found() {
     tree.loop_device("loop2", "7:2", "/mnt/a/disk image");
     tree.loop_device("loop3", "7:3", "/srv/other.img");
     tree.device("loop4", "7:4");
-    let mountinfo = "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
-                     30 21 252:0 / /mnt/a rw - ext4 /dev/rbd0 rw\n\
-                     31 30 7:2 / /mnt/inner rw - ext4 /dev/loop2 rw\n";
+    let mountinfo = "1000021 1000001 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                     1000030 1000021 252:0 / /mnt/a rw - ext4 /dev/rbd0 rw\n\
+                     1000031 1000030 7:2 / /mnt/inner rw - ext4 /dev/loop2 rw\n";
     let process = tree.process(1, "init", 100, mountinfo);
     process.link("root", tree.path("elsewhere"));
     tree.write("elsewhere/mnt/a/disk image", "");
@@ -119,7 +119,7 @@ fn a_loop_device_whose_file_is_in_another_namespace_is_found_there() {
     tree.device("rbd0", "252:0");
     tree.loop_device("loop0", "7:0", "/data/disk.img");
     tree.process(1, "init", 100, CLEAN);
-    let other = tree.process(2, "other", 200, "30 21 252:0 / /data rw - ext4 /dev/rbd0 rw\n");
+    let other = tree.process(2, "other", 200, "1000030 1000021 252:0 / /data rw - ext4 /dev/rbd0 rw\n");
     other.link("root", tree.path("elsewhere"));
     tree.write("elsewhere/data/disk.img", "");
     assert_eq!(
@@ -144,7 +144,7 @@ fn swap_on_the_device_on_a_volume_and_in_a_file_is_found() {
     let tree = Tree::new();
     tree.device("rbd0", "252:0");
     tree.dm("dm-0", "253:0", "vg-swap", "LVM-x", &["rbd0"]);
-    let process = tree.process(1, "init", 100, "30 21 252:0 / /mnt/a rw - ext4 /dev/rbd0 rw\n");
+    let process = tree.process(1, "init", 100, "1000030 1000021 252:0 / /mnt/a rw - ext4 /dev/rbd0 rw\n");
     process.link("root", tree.path("elsewhere"));
     tree.write("elsewhere/mnt/a/swap file", "");
     let heading = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n";
@@ -168,7 +168,7 @@ fn swap_on_the_device_on_a_volume_and_in_a_file_is_found() {
 fn an_nfs_export_comes_before_the_mount_that_it_pins() {
     let tree = Tree::new();
     tree.device("rbd0", "252:0");
-    let process = tree.process(1, "init", 100, "30 21 252:0 / /mnt/a rw - ext4 /dev/rbd0 rw\n");
+    let process = tree.process(1, "init", 100, "1000030 1000021 252:0 / /mnt/a rw - ext4 /dev/rbd0 rw\n");
     process.link("root", tree.path("elsewhere"));
     fs::create_dir_all(tree.path("elsewhere/mnt/a/my share")).unwrap();
     tree.write(
@@ -198,7 +198,7 @@ fn a_live_file_system_with_a_mount_is_not_listed_beside_it() {
     let tree = Tree::new();
     tree.device("rbd0", "252:0");
     fs::create_dir_all(tree.path("sys/fs/ext4/rbd0")).unwrap();
-    tree.process(1, "init", 100, "30 21 252:0 / /mnt/a rw - ext4 /dev/rbd0 rw\n");
+    tree.process(1, "init", 100, "1000030 1000021 252:0 / /mnt/a rw - ext4 /dev/rbd0 rw\n");
     let holders = tree.holders("252:0");
     assert_eq!(summary(&holders), ["mount /mnt/a pid 1 on 252:0"]);
     assert!(holders.is_complete());

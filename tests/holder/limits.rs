@@ -9,7 +9,7 @@ use rbd::{Details, ErrorKind, Holders};
 
 use super::tree::{Tree, summary};
 
-const MOUNTED: &str = "30 21 252:16 / /mnt/a rw - ext4 /dev/rbd1 rw\n";
+const MOUNTED: &str = "1000030 1000021 252:16 / /mnt/a rw - ext4 /dev/rbd1 rw\n";
 
 fn tree() -> Tree {
     let tree = Tree::new();
@@ -47,7 +47,7 @@ fn when_the_first_process_of_a_namespace_is_gone_another_one_is_read() {
     let tree = tree();
     let first = tree.process(40, "gone", 200, "");
     fs::remove_file(first.0.join("mountinfo")).unwrap();
-    tree.process(41, "stays", 200, "60 59 252:16 / /b rw - ext4 /dev/rbd1 rw\n");
+    tree.process(41, "stays", 200, "1000060 1000059 252:16 / /b rw - ext4 /dev/rbd1 rw\n");
     assert_eq!(summary(&tree.holders("252:16")), ["mount /mnt/a pid 1 on 252:16", "mount /b pid 41 on 252:16"]);
 }
 
@@ -98,7 +98,8 @@ fn hidden_processes_are_unseen_for_those_from_whom_they_are_hidden() {
         for (capabilities, is_privileged) in [("0000000000000000", false), ("000001ffffffffff", true)] {
             let tree = Tree::new();
             tree.device("rbd1", "252:16");
-            let process = tree.process(1, "init", 100, &format!("22 21 0:5 / /proc rw - proc proc rw,{option}\n"));
+            let process =
+                tree.process(1, "init", 100, &format!("1000022 1000021 0:5 / /proc rw - proc proc rw,{option}\n"));
             process.write("status", &format!("Name:\tinit\nCapEff:\t{capabilities}\n"));
             let unseen = tree.holders("252:16").unseen().contains(&Unseen::HiddenProcesses);
             assert_eq!(unseen, hides && !is_privileged, "{option} {capabilities}");
@@ -135,7 +136,7 @@ fn ten_thousand_processes_are_searched() {
         std::os::unix::fs::symlink("/sys", directory.join("root")).unwrap();
         fs::create_dir(directory.join("task")).unwrap();
         if pid < 10_200 {
-            fs::write(directory.join("mountinfo"), format!("{pid} 21 252:16 / /m rw - ext4 /dev/rbd1 rw\n")).unwrap();
+            fs::write(directory.join("mountinfo"), format!("10{pid} 21 252:16 / /m rw - ext4 /dev/rbd1 rw\n")).unwrap();
         }
     }
     let holders = tree.search("252:16").deadline(Duration::from_secs(60)).mounts_only().run().unwrap();

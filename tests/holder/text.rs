@@ -7,9 +7,11 @@ fn nested() -> Tree {
     tree.device("rbd2", "252:32");
     tree.dm("dm-5", "253:5", "luks-rbd", "CRYPT-LUKS2-aa11-luks-rbd", &["rbd2"]);
     tree.dm("dm-6", "253:6", "vg-lv", "LVM-xyz", &["dm-5"]);
-    tree.process(1, "init", 100, "30 21 253:6 / /mnt/a\\012b rw shared:7 - ext4 /dev/mapper/vg-lv rw\n");
+    tree.process(1, "init", 100, "1000030 1000021 253:6 / /mnt/a\\012b rw shared:7 - ext4 /dev/mapper/vg-lv rw\n");
     let path = "/rootfs/var/lib/kubelet/plugins/kubernetes.io/csi/rbd.csi.ceph.com/0b9e6f3c/globalmount";
-    let mountinfo = format!("60 59 252:32 /sub {path} ro - xfs /dev/rbd2 rw\n61 60 0:44 / {path}/t rw - tmpfs t rw\n");
+    let mountinfo = format!(
+        "1000060 1000059 252:32 /sub {path} ro - xfs /dev/rbd2 rw\n1000061 1000060 0:44 / {path}/t rw - tmpfs t rw\n"
+    );
     let cadvisor = tree.process(3091, "cadvisor", 200, &mountinfo);
     let id = "3f4e1c0a9b8d7e6f5a4b3c2d1e0f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c4d3e2f";
     cadvisor.write("cgroup", &format!("0::/kubepods/pod0b9e6f3c-5a39-4f7e-9a53-1f7f0a3c2b11/{id}\n"));

@@ -19,7 +19,9 @@ pub struct ProcessDirectory(pub PathBuf);
 
 impl Tree {
     pub fn new() -> Self {
-        let tree = Self { directory: tempfile::tempdir().unwrap() };
+        // In memory where there is such a place: some trees have many files.
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let tree = Self { directory: directory.unwrap() };
         for directory in ["proc", "sys/dev/block", "sys/devices", "sys/fs", "elsewhere"] {
             fs::create_dir_all(tree.path(directory)).unwrap();
         }
@@ -37,7 +39,8 @@ impl Tree {
         fs::write(path, text).unwrap();
     }
 
-    /// A process with one thread. The first that is made is the one that asks.
+    /// A process with one thread. In `mountinfo`, the mounts' numbers start at a million, so that none is that of the
+    /// real mount which this tree is on. The first that is made is the one that asks.
     pub fn process(&self, pid: i32, comm: &str, namespace: u64, mountinfo: &str) -> ProcessDirectory {
         let process = ProcessDirectory(self.path(&format!("proc/{pid}")));
         process.fill(comm, namespace, mountinfo);
