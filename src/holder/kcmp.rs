@@ -1,5 +1,7 @@
 //! Whether two threads share what they have open.
 
+#![allow(unsafe_code)]
+
 use libc::c_long;
 
 /// What two threads can share (`linux/kcmp.h`).
