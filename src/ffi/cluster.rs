@@ -151,15 +151,31 @@ impl RadosHandle {
 
     pub(crate) fn pool_id(&self, pool: &str) -> Result<i64, Errno> {
         let pool = c_string(pool)?;
-        // SAFETY: a connected handle and a NUL-terminated name.
-        check(unsafe { ceph_sys::rados_pool_lookup(self.raw, pool.as_ptr()) })
+        self.with_latest_map(|| {
+            // SAFETY: a connected handle and a NUL-terminated name.
+            check(unsafe { ceph_sys::rados_pool_lookup(self.raw, pool.as_ptr()) })
+        })
     }
 
     pub(crate) fn pool_name(&self, id: i64) -> Result<String, Errno> {
-        grow_text(128, |buffer, size| {
-            // SAFETY: the buffer has `size` bytes.
-            unsafe { ceph_sys::rados_pool_reverse_lookup(self.raw, id, buffer, size) }
+        self.with_latest_map(|| {
+            grow_text(128, |buffer, size| {
+                // SAFETY: the buffer has `size` bytes.
+                unsafe { ceph_sys::rados_pool_reverse_lookup(self.raw, id, buffer, size) }
+            })
         })
+    }
+
+    /// Looks a pool up once more in the latest map before it is called missing: another client may just have made it.
+    fn with_latest_map<T>(&self, look_up: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+        match look_up() {
+            Err(Errno::NOT_FOUND) => {
+                // SAFETY: a connected handle.
+                check(unsafe { ceph_sys::rados_wait_for_latest_osdmap(self.raw) })?;
+                look_up()
+            }
+            found => found,
+        }
     }
 
     pub(crate) fn delete_pool(&self, pool: &str) -> Result<(), Errno> {
