@@ -180,14 +180,6 @@ impl ImageHandle {
         Ok(ids)
     }
 
-    /// Whether a snapshot is one that a user made, and not one of a group, the trash or mirroring.
-    pub(crate) fn is_user_snapshot(&self, id: u64) -> Result<bool, Errno> {
-        let mut namespace = 0;
-        // SAFETY: an open image and a place to write to.
-        check(unsafe { ceph_sys::rbd_snap_get_namespace_type(self.raw(), id, &mut namespace) })?;
-        Ok(namespace == ceph_sys::RBD_SNAP_NAMESPACE_TYPE_USER)
-    }
-
     /// The parent of a clone; of an image that is none, `ENOENT`.
     pub(crate) fn parent(&self) -> Result<ParentText, Errno> {
         let mut image = MaybeUninit::<ceph_sys::rbd_linked_image_spec_t>::zeroed();

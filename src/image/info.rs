@@ -33,7 +33,7 @@ pub struct ImageInfo {
     pub order: u8,
     /// In bytes.
     pub object_size: u64,
-    /// How many snapshots users have made.
+    /// How many snapshots there are, those of groups, mirroring and the trash included.
     pub snapshot_count: usize,
     /// The pool of the data objects, where it is not the image's own. One that is gone is named
     /// `<missing data pool N>`.
@@ -48,7 +48,7 @@ pub struct ImageInfo {
     pub operation_features: OperationFeatures,
     /// What is out of date.
     pub flags: ImageFlags,
-    /// The group that it is in.
+    /// The group that it is in. `None` also where the group's pool is gone: `operation_features` still tells of it then.
     pub group: Option<ImageGroup>,
     /// When it was made; `None` where Ceph was too old to note that.
     pub created: Option<SystemTime>,
@@ -261,7 +261,7 @@ fn read(image: &ImageHandle, pool: &Pool, snapshot: Option<&SnapshotName>) -> Re
         objects: layout.objects,
         order: layout.order,
         object_size: layout.object_size,
-        snapshot_count: user_snapshots(image)?,
+        snapshot_count: image.snapshot_ids()?.len(),
         data_pool: if id.is_some() { other_pool(image, pool.id())? } else { None },
         block_name_prefix: image.block_name_prefix()?.parse()?,
         format: if id.is_some() { 2 } else { 1 },
@@ -297,20 +297,6 @@ fn header_of(id: Option<&ImageId>, image: &ImageHandle) -> Result<HeaderObject, 
     }
 }
 
-/// Snapshots of groups, mirroring and the trash do not count.
-fn user_snapshots(image: &ImageHandle) -> Result<usize, Errno> {
-    let mut count = 0;
-    for id in image.snapshot_ids()? {
-        // One that was removed since the list was read does not count either.
-        match image.is_user_snapshot(id) {
-            Ok(true) => count += 1,
-            Ok(false) | Err(Errno::NOT_FOUND) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(count)
-}
-
 fn other_pool(image: &ImageHandle, own: i64) -> Result<Option<String>, Errno> {
     let id = image.data_pool_id()?;
     Ok((id != own).then(|| pool_name(image.io().cluster(), id, "data")))
@@ -321,12 +307,16 @@ fn pool_name(rados: &RadosHandle, id: i64, role: &str) -> String {
 }
 
 fn group(image: &ImageHandle, namespace: Option<&NamespaceName>) -> Result<Option<ImageGroup>, Errno> {
-    let group = image.group()?.map(|(pool, name)| ImageGroup {
+    let group = match image.group() {
+        // The group's pool is gone, and its name with it.
+        Err(Errno::NOT_FOUND) => None,
+        group => group?,
+    };
+    Ok(group.map(|(pool, name)| ImageGroup {
         pool: pool_name(image.io().cluster(), pool, "group"),
         namespace: namespace.map(NamespaceName::to_string),
         name,
-    });
-    Ok(group)
+    }))
 }
 
 fn parent(image: &ImageHandle) -> Result<Option<ImageParent>, Errno> {

@@ -2,7 +2,7 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::info::{ImageInfo, ImageParent, MirrorImage, MirrorState};
+use super::info::{ImageInfo, ImageParent, MirrorImage, MirrorMode, MirrorState};
 use super::info_text::local_time;
 
 impl Serialize for ImageInfo {
@@ -61,7 +61,8 @@ impl Serialize for ImageParent {
 impl Serialize for MirrorImage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        entry(&mut map, "mode", self.mode.map(|mode| mode.to_string()))?;
+        // `rbd` says so too where mirroring is disabled.
+        map.serialize_entry("mode", &self.mode.unwrap_or(MirrorMode::Journal).to_string())?;
         map.serialize_entry("state", &self.state.to_string())?;
         if self.state != MirrorState::Disabled {
             map.serialize_entry("global_id", &self.global_id)?;

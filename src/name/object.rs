@@ -12,14 +12,14 @@ use crate::text::quoted;
 /// | prefix | image |
 /// |---|---|
 /// | `rbd_data.ID` | format 2 |
-/// | `rbd_data.POOLID.ID` | format 2 with a data pool of its own |
+/// | `rbd_data.POOLID.ID` | format 2 with its data in another pool; POOLID is the image's own pool |
 /// | `rb.0.X.Y` | format 1, which has no id |
 ///
 /// ```
 /// use rbd::BlockNamePrefix;
 ///
 /// let prefix: BlockNamePrefix = "rbd_data.14.f561643c9869".parse()?;
-/// assert_eq!(prefix.data_pool_id(), Some(14));
+/// assert_eq!(prefix.pool_id(), Some(14));
 /// assert_eq!(prefix.header_object(&"any".parse()?).as_str(), "rbd_header.f561643c9869");
 /// # Ok::<(), rbd::Error>(())
 /// ```
@@ -29,7 +29,7 @@ pub struct BlockNamePrefix(Prefix);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Prefix {
     Format1(String),
-    Format2 { data_pool: Option<i64>, id: ImageId },
+    Format2 { pool: Option<i64>, id: ImageId },
 }
 
 impl BlockNamePrefix {
@@ -41,11 +41,12 @@ impl BlockNamePrefix {
         }
     }
 
-    /// The id of the pool that holds the data, where that is another pool than the image's.
-    pub fn data_pool_id(&self) -> Option<i64> {
+    /// The id of the image's own pool, where the data is in another one: several pools may have their data there, and
+    /// image ids are unique in a pool only.
+    pub fn pool_id(&self) -> Option<i64> {
         match self.0 {
             Prefix::Format1(_) => None,
-            Prefix::Format2 { data_pool, .. } => data_pool,
+            Prefix::Format2 { pool, .. } => pool,
         }
     }
 
@@ -72,8 +73,8 @@ impl fmt::Display for BlockNamePrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Prefix::Format1(prefix) => f.write_str(prefix),
-            Prefix::Format2 { data_pool: Some(pool), id } => write!(f, "rbd_data.{pool}.{id}"),
-            Prefix::Format2 { data_pool: None, id } => write!(f, "rbd_data.{id}"),
+            Prefix::Format2 { pool: Some(pool), id } => write!(f, "rbd_data.{pool}.{id}"),
+            Prefix::Format2 { pool: None, id } => write!(f, "rbd_data.{id}"),
         }
     }
 }
@@ -98,11 +99,11 @@ impl FromStr for BlockNamePrefix {
 }
 
 fn parse_format_2(rest: &str) -> Option<Prefix> {
-    let (data_pool, id) = match rest.split_once('.') {
+    let (pool, id) = match rest.split_once('.') {
         Some((pool, id)) => (Some(parse_pool_id(pool)?), id),
         None => (None, rest),
     };
-    Some(Prefix::Format2 { data_pool, id: ImageId::new(id).ok()? })
+    Some(Prefix::Format2 { pool, id: ImageId::new(id).ok()? })
 }
 
 /// A pool's id, spelt as Ceph spells it: no sign, no zeros before it.

@@ -1,4 +1,6 @@
 //! Tests against a real Ceph cluster: `tests/run cluster` starts one and runs them.
 
 mod ground;
+mod info;
+mod library;
 mod support;

@@ -207,19 +207,19 @@ fn the_header_of_an_image_with_a_data_pool_leaves_the_pool_out() {
     let name = ImageName::new("any").unwrap();
     let prefix: BlockNamePrefix = "rbd_data.14.f561643c9869".parse().unwrap();
     assert_eq!(prefix.format(), 2);
-    assert_eq!(prefix.data_pool_id(), Some(14));
+    assert_eq!(prefix.pool_id(), Some(14));
     assert_eq!(prefix.image_id().map(ImageId::as_str), Some("f561643c9869"));
     assert_eq!(prefix.header_object(&name).as_str(), "rbd_header.f561643c9869");
 
     let prefix: BlockNamePrefix = "rbd_data.fa7b2ae8944a".parse().unwrap();
-    assert_eq!(prefix.data_pool_id(), None);
+    assert_eq!(prefix.pool_id(), None);
     assert_eq!(prefix.header_object(&name).as_str(), "rbd_header.fa7b2ae8944a");
 }
 
 #[test]
 fn the_header_of_an_image_of_format_1_is_found_by_its_name() {
     let prefix: BlockNamePrefix = "rb.0.11895f.6b8b4567".parse().unwrap();
-    assert_eq!((prefix.format(), prefix.image_id(), prefix.data_pool_id()), (1, None, None));
+    assert_eq!((prefix.format(), prefix.image_id(), prefix.pool_id()), (1, None, None));
     assert_eq!(prefix.header_object(&ImageName::new("db-1").unwrap()).as_str(), "db-1.rbd");
     assert_eq!(HeaderObject::of_format_1(&ImageName::new("db-1").unwrap()).to_string(), "db-1.rbd");
 }
