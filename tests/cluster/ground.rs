@@ -42,6 +42,19 @@ fn a_held_image_has_one_watcher_until_the_holder_ends() {
 }
 
 #[test]
+fn a_locked_image_has_one_watcher_that_owns_the_lock() {
+    let cluster = TestCluster::shared();
+    let image = cluster.image(&["--size", "8M"]);
+    let holder = cluster.lock_image(image.spec());
+    let watcher = cluster.rbd_json(["status", image.spec()])["watchers"][0].clone();
+    let lock = cluster.rbd_json(["lock", "ls", image.spec()])[0].clone();
+    assert_eq!(lock["address"], watcher["address"]);
+    drop(holder);
+    assert_eq!(watchers(cluster, image.spec()), 0);
+    assert_eq!(cluster.rbd_json(["lock", "ls", image.spec()]), serde_json::json!([]));
+}
+
+#[test]
 fn a_killed_holder_leaves_its_watch_behind() {
     let cluster = TestCluster::shared();
     let image = cluster.image(&["--size", "8M"]);

@@ -102,16 +102,26 @@ impl TestCluster {
         TestPool { cluster: self, name }
     }
 
-    /// Another program that watches the image, from now on until the guard goes: `rbd watch`, which opens it
-    /// read-only, so that it is one watcher and owns no lock.
+    /// Another program that has the image open until the guard goes: `rbd watch`, which opens it read-only, so that it
+    /// is one watcher and owns no lock.
     pub fn hold_image(&self, spec: &str) -> Holder {
-        let mut command = Command::new("rbd");
-        command.args(["watch", spec]).env("CEPH_CONF", self.conf()).env_remove("CEPH_ARGS");
-        // It ends at the end of its standard input, so also if this test dies without dropping anything.
+        self.hold(Command::new("rbd").args(["watch", spec]), "press enter to exit...")
+    }
+
+    /// Another program that has written to the image and has it open until the guard goes: one watcher, which owns the
+    /// exclusive lock.
+    pub fn lock_image(&self, spec: &str) -> Holder {
+        self.hold(Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster/hold-image")).arg(spec), "held")
+    }
+
+    /// Waits until the program says that it is ready. It ends at the end of its standard input, so also if this test
+    /// dies without dropping anything.
+    fn hold(&self, command: &mut Command, ready: &str) -> Holder {
+        command.env("CEPH_CONF", self.conf()).env_remove("CEPH_ARGS").env_remove("CEPH_KEYRING");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut greeting = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut greeting).unwrap();
-        assert!(greeting.starts_with("press enter"), "rbd watch {spec}: {greeting:?}");
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line.trim_end(), ready, "{command:?}");
         Holder { child }
     }
 }

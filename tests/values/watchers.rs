@@ -1,7 +1,5 @@
 //! Watchers, lock owners and lockers.
 
-use std::time::Duration;
-
 use proptest::prelude::*;
 use rbd::{ErrorKind, LockMode, LockOwner, Locker, Watcher, WatcherKind, parse_client_id};
 
@@ -119,7 +117,7 @@ fn an_owner_is_named_by_its_address() {
 #[test]
 fn watchers_and_lockers_are_serialised_with_the_keys_of_rbd() {
     let mut listed = watcher("192.0.2.10:0/7 client.4235 cookie=18446462598732840961");
-    listed.timeout = Some(Duration::from_secs(30));
+    listed.timeout = Some(std::time::Duration::from_secs(30));
     assert_eq!(
         serde_json::to_string(&listed).unwrap(),
         r#"{"address":"192.0.2.10:0/7","client":4235,"cookie":18446462598732840961,"kind":"kernel","timeout_seconds":30}"#
