@@ -81,3 +81,8 @@ pub use secret::Secret;
 #[cfg(feature = "librados")]
 pub use version::Version;
 pub use watcher::{Watcher, WatcherKind, parse_client_id};
+
+/// The program in the README compiles.
+#[cfg(all(doctest, feature = "librados"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
