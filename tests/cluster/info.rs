@@ -214,7 +214,7 @@ fn a_clone_of_version_2_of_a_parent_in_a_namespace_and_then_in_the_trash() {
     assert_eq!(info.operation_features, OperationFeatures::CLONE_PARENT | OperationFeatures::SNAP_TRASH);
     assert_eq!(info.snapshot_count, 1, "those in the trash count");
     let parent = agrees(&clone).parent.unwrap();
-    assert_eq!(parent.in_trash, false);
+    assert!(!parent.in_trash);
     rbd(&tenant, &["trash mv %/parent"]);
     let parent = agrees(&clone).parent.unwrap();
     assert_eq!((parent.in_trash, Some(parent.image_id.as_str())), (true, info.id.as_ref().map(|id| id.as_str())));
