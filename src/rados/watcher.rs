@@ -72,19 +72,26 @@ pub(crate) fn wait_until_unwatched(
     mut list: impl FnMut(Duration) -> Result<Vec<Watcher>>,
 ) -> Result<()> {
     let deadline = Deadline::after(Some(allowed));
+    let mut watched: Vec<Watcher> = Vec::new();
     loop {
-        let mut watchers = list(deadline.left().unwrap_or(allowed))?;
-        watchers.retain(|watcher| !exclude(watcher));
-        if watchers.is_empty() {
-            return Ok(());
+        match list(deadline.left().unwrap_or(allowed)) {
+            // The deadline passed over this look: those of the one before are left.
+            Err(error) if error.kind() == ErrorKind::TimedOut && !watched.is_empty() => {}
+            watchers => {
+                watched = watchers?;
+                watched.retain(|watcher| !exclude(watcher));
+                if watched.is_empty() {
+                    return Ok(());
+                }
+            }
         }
-        let left = deadline.left().unwrap_or(POLL);
-        if left.is_zero() {
+        std::thread::sleep(POLL.min(deadline.left().unwrap_or(POLL)));
+        // There is no time for another look.
+        if deadline.is_over() {
             return Err(Error::new(ErrorKind::TimedOut, "wait until nobody watches")
                 .with_object(object)
-                .with_details(Details::Watchers(watchers)));
+                .with_details(Details::Watchers(watched)));
         }
-        std::thread::sleep(POLL.min(left));
     }
 }
 
@@ -111,6 +118,22 @@ mod tests {
     fn a_watcher_that_stays_is_in_the_error_of_the_time_out() {
         let error = wait(Duration::from_millis(1), &[], || vec![watcher(1)]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert_eq!(error.details(), &Details::Watchers(vec![watcher(1)]));
+    }
+
+    #[test]
+    fn a_look_that_the_deadline_cuts_off_leaves_those_of_the_one_before() {
+        let mut looks = 0;
+        let look = |left: Duration| {
+            looks += 1;
+            if looks == 1 {
+                return Ok(vec![watcher(1)]);
+            }
+            std::thread::sleep(left);
+            Err(Error::new(ErrorKind::TimedOut, "list watchers"))
+        };
+        let error = wait_until_unwatched(&"p/o", |_| false, 2 * POLL, look).unwrap_err();
+        assert_eq!((error.kind(), looks), (ErrorKind::TimedOut, 2));
         assert_eq!(error.details(), &Details::Watchers(vec![watcher(1)]));
     }
 

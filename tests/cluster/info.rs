@@ -3,7 +3,7 @@
 use rbd::image::{ImageFlags, ImageInfo, ImageOptions, MirrorMode, MirrorState, OperationFeatures};
 use rbd::{Features, Image, Pool};
 
-use super::library::{OwnPool, connect, image, spec};
+use super::library::{OwnPool, connect, create_format_1, image, spec};
 use super::support::{TestCluster, stdout};
 
 /// Compares all that the library says of an image, or of a snapshot, with what `rbd info` says.
@@ -92,8 +92,7 @@ fn images_of_odd_sizes_and_of_every_size_of_objects() {
 fn an_image_of_format_1() {
     let pool = OwnPool::new();
     let name = pool.spec("old image");
-    let mut create = TestCluster::shared().command("rbd", ["create", "--image-format", "1", "--size", "10M", &name]);
-    stdout(create.env("RBD_FORCE_ALLOW_V1", "1"));
+    create_format_1(&pool, "old image");
     let info = agrees(&name);
     assert_eq!((info.format, info.id.as_ref(), info.features), (1, None, Features::empty()));
     assert_eq!(info.header_object().as_str(), "old image.rbd");

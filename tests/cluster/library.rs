@@ -5,7 +5,7 @@ use std::ops::Deref;
 use rbd::rados::PoolOptions;
 use rbd::{Cluster, ImageName, ImageSpec, Pool, PoolName};
 
-use super::support::{TestCluster, unique};
+use super::support::{TestCluster, stdout, unique};
 
 /// A connection of the test's own.
 pub fn connect(cluster: &TestCluster) -> Cluster {
@@ -47,6 +47,13 @@ impl Drop for OwnPool {
     fn drop(&mut self) {
         let _ = self.0.cluster().delete_pool_with_all_data(self.0.name(), self.0.name().as_str());
     }
+}
+
+/// Makes an image of format 1, which only the `rbd` program does.
+pub fn create_format_1(pool: &Pool, name: &str) {
+    let spec = format!("{pool}/{name}");
+    let mut create = TestCluster::shared().command("rbd", ["create", "--image-format", "1", "--size", "10M", &spec]);
+    stdout(create.env("RBD_FORCE_ALLOW_V1", "1"));
 }
 
 pub fn image(name: &str) -> ImageName {

@@ -4,3 +4,4 @@ mod ground;
 mod info;
 mod library;
 mod support;
+mod watchers;
