@@ -68,6 +68,10 @@ const STACK: usize = 256 << 10;
 
 fn work(pool: &Pool, images: &Mutex<Images>, deadline: Deadline, results: &mpsc::SyncSender<Result<ScannedImage>>) {
     loop {
+        if deadline.is_over() {
+            let _ = results.send(Err(timed_out(pool)));
+            return;
+        }
         // Whoever comes when a page is used up reads the next one; the others wait for it.
         let image = images.lock().unwrap_or_else(PoisonError::into_inner).next();
         let result = match image {
@@ -89,6 +93,10 @@ fn work(pool: &Pool, images: &Mutex<Images>, deadline: Deadline, results: &mpsc:
     }
 }
 
+fn timed_out(pool: &Pool) -> Error {
+    Error::new(ErrorKind::TimedOut, SCAN).with_object(pool)
+}
+
 impl Iterator for Scan {
     type Item = Result<ScannedImage>;
 
@@ -105,9 +113,7 @@ impl Iterator for Scan {
                 self.results = mpsc::channel().1;
                 Some(match failed {
                     Ok(error) => error,
-                    Err(_) => Err(Error::new(ErrorKind::TimedOut, SCAN)
-                        .with_object(&self.pool)
-                        .with_details(Details::StillRunning)),
+                    Err(_) => Err(timed_out(&self.pool).with_details(Details::StillRunning)),
                 })
             }
         }

@@ -3,5 +3,6 @@
 mod ground;
 mod info;
 mod library;
+mod listing;
 mod support;
 mod watchers;
