@@ -185,24 +185,21 @@ impl RadosHandle {
     }
 
     /// Runs a command; the answer comes with its return code, since the text that explains a failure is part of it.
-    pub(crate) fn command(&self, to: Daemon, command: &str, input: &[u8]) -> Result<Answer, (Errno, String)> {
+    pub(crate) fn command(&self, to: Daemon, command: &str) -> Result<Answer, (Errno, String)> {
         let nothing = String::new;
         let command = c_string(command).map_err(|errno| (errno, nothing()))?;
         let commands = &mut [command.as_ptr()];
-        let (input, input_length) = (input.as_ptr().cast(), input.len());
         let (mut out, mut out_length): (*mut c_char, usize) = (ptr::null_mut(), 0);
         let (mut status, mut status_length): (*mut c_char, usize) = (ptr::null_mut(), 0);
         let commands = commands.as_mut_ptr();
         let (o, ol, s, sl) = (&mut out, &mut out_length, &mut status, &mut status_length);
-        // SAFETY: a connected handle; one command, NUL-terminated; input of that many bytes; the four results are set
+        // SAFETY: a connected handle; one command, NUL-terminated; no input; the four results are set
         // by the call, and the two buffers are ours to free.
         let code: c_int = unsafe {
             match to {
-                Daemon::Mon => ceph_sys::rados_mon_command(self.raw, commands, 1, input, input_length, o, ol, s, sl),
-                Daemon::Mgr => ceph_sys::rados_mgr_command(self.raw, commands, 1, input, input_length, o, ol, s, sl),
-                Daemon::Osd(id) => {
-                    ceph_sys::rados_osd_command(self.raw, id, commands, 1, input, input_length, o, ol, s, sl)
-                }
+                Daemon::Mon => ceph_sys::rados_mon_command(self.raw, commands, 1, ptr::null(), 0, o, ol, s, sl),
+                Daemon::Mgr => ceph_sys::rados_mgr_command(self.raw, commands, 1, ptr::null(), 0, o, ol, s, sl),
+                Daemon::Osd(id) => ceph_sys::rados_osd_command(self.raw, id, commands, 1, ptr::null(), 0, o, ol, s, sl),
             }
         };
         // SAFETY: each buffer is null or has that many bytes, and is freed by `rados_buffer_free` once.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
@@ -71,39 +71,41 @@ impl PoolOptions {
 }
 
 impl Cluster {
-    /// Sends a command to the monitors, as `ceph` does: `json!({"prefix": "osd dump", "format": "json"})`. The size of
-    /// the answer has no ceiling.
+    /// Sends a command to the monitors, as `ceph` does: `json!({"prefix": "osd dump", "format": "json"})`, or a type of
+    /// the caller's that serialises to such an object. The size of the answer has no ceiling.
     ///
     /// # Errors
     ///
     /// What the command answers, with its own text; `TimedOut`.
     #[doc(alias = "rados_mon_command")]
-    pub fn mon_command(&self, command: &Value) -> Result<CommandOutput> {
-        self.command(Daemon::Mon, command, &[])
+    pub fn mon_command(&self, command: &impl Serialize) -> Result<CommandOutput> {
+        self.command(Daemon::Mon, command)
     }
 
     /// Sends a command to the active manager.
     #[doc(alias = "rados_mgr_command")]
-    pub fn mgr_command(&self, command: &Value) -> Result<CommandOutput> {
-        self.command(Daemon::Mgr, command, &[])
+    pub fn mgr_command(&self, command: &impl Serialize) -> Result<CommandOutput> {
+        self.command(Daemon::Mgr, command)
     }
 
     /// Sends a command to an OSD.
     #[doc(alias = "rados_osd_command")]
-    pub fn osd_command(&self, id: i32, command: &Value) -> Result<CommandOutput> {
-        self.command(Daemon::Osd(id), command, &[])
+    pub fn osd_command(&self, id: i32, command: &impl Serialize) -> Result<CommandOutput> {
+        self.command(Daemon::Osd(id), command)
     }
 
-    fn command(&self, daemon: Daemon, command: &Value, input: &[u8]) -> Result<CommandOutput> {
+    fn command(&self, daemon: Daemon, command: &impl Serialize) -> Result<CommandOutput> {
         let operation = match daemon {
             Daemon::Mon => "ask the monitors for",
             Daemon::Mgr => "ask the manager for",
             Daemon::Osd(_) => "ask an OSD for",
         };
+        let command = serde_json::to_value(command).map_err(|error| {
+            Error::new(ErrorKind::InvalidInput, operation).with_object("a command").with_source(error)
+        })?;
         let prefix = command.get("prefix").and_then(Value::as_str).unwrap_or("a command without prefix");
-        let (rados, text, input) = (Arc::clone(&self.connection.rados), command.to_string(), input.to_vec());
-        let answer =
-            self.connection.run(operation, &prefix, self.deadline, move || rados.command(daemon, &text, &input))?;
+        let (rados, text) = (Arc::clone(&self.connection.rados), command.to_string());
+        let answer = self.connection.run(operation, &prefix, self.deadline, move || rados.command(daemon, &text))?;
         match answer {
             Ok(Answer { output, status }) => Ok(CommandOutput { data: output, status }),
             Err((errno, status)) => {
