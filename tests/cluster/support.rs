@@ -268,7 +268,8 @@ impl Drop for PrivateCluster {
 }
 
 fn signal(name: &str, pid: u32) {
-    stdout(Command::new("kill").args(["-s", name, &pid.to_string()]));
+    // The shell's own: a small system has no such program.
+    stdout(Command::new("sh").args(["-c", &format!("kill -s {name} {pid}")]));
 }
 
 /// Also true of a process that has ended and was not waited for yet.

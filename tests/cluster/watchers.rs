@@ -161,7 +161,7 @@ fn a_list_that_outgrows_the_buffer_and_changes_meanwhile() {
     let watchers = reader.watchers().unwrap();
     assert_eq!(watchers.len(), 40);
     assert_eq!(parts(&watchers), rbd_status(&pool, "image"));
-    assert_eq!(parts(&watchers), parts(&pool.list_watchers(&reader.header_object().unwrap()).unwrap()));
+    assert_eq!(parts(&watchers), parts(&pool.list_watchers(reader.header_object().unwrap()).unwrap()));
 }
 
 /// Case B12: no fixed time, and those who are left are named.
