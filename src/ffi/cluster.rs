@@ -50,18 +50,6 @@ impl Unconnected {
         check(unsafe { ceph_sys::rados_conf_read_file(self.0.raw, paths.as_ptr()) }).map(drop)
     }
 
-    /// Reads the file that `CEPH_CONF` names, or the first of the default ones.
-    pub(crate) fn read_file_of_environment(&self) -> Result<(), Errno> {
-        // SAFETY: a null path asks for the search (librados.h).
-        check(unsafe { ceph_sys::rados_conf_read_file(self.0.raw, ptr::null()) }).map(drop)
-    }
-
-    /// Takes over the options in `CEPH_ARGS`.
-    pub(crate) fn parse_environment(&self) -> Result<(), Errno> {
-        // SAFETY: a null name stands for `CEPH_ARGS` (librados.h).
-        check(unsafe { ceph_sys::rados_conf_parse_env(self.0.raw, ptr::null()) }).map(drop)
-    }
-
     pub(crate) fn set(&self, option: &str, value: &str) -> Result<(), Errno> {
         let option = c_string(option)?;
         // The value may be a key: its copy is wiped.
@@ -274,7 +262,8 @@ impl fmt::Debug for RadosHandle {
     }
 }
 
-/// Whether the list of configuration files that C splits at `,` and `;` would be this one path.
+/// Whether C, which splits a list of configuration files at `,` and `;` and puts in variables for `$`, would read this
+/// very path.
 pub(crate) fn is_one_path(path: &Path) -> bool {
-    path.to_str().is_some_and(|path| !path.is_empty() && !path.contains([',', ';', '\0']))
+    path.to_str().is_some_and(|path| !path.is_empty() && !path.contains([',', ';', '$', '\0']))
 }

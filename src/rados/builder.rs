@@ -17,10 +17,13 @@ use crate::secret::Secret;
 const DEFAULT_FILES: &str = "$data_dir/config,/etc/ceph/$cluster.conf,$home/.ceph/$cluster.conf,$cluster.conf";
 
 const CONNECT: &str = "connect to cluster";
+const READ_FILE: &str = "read configuration file";
+const READ_KEY: &str = "read key";
+const UNREADABLE: &str = "Ceph cannot parse it";
 
 /// Says how to connect; made by [`Cluster::builder`].
 ///
-/// What is set here wins over `CEPH_ARGS` (if asked for), which wins over the configuration file.
+/// What is set here wins over `CEPH_ARGS`, which wins over the configuration file.
 ///
 /// # Deadlines
 ///
@@ -38,6 +41,8 @@ pub struct ClusterBuilder {
     file: ConfigFile,
     environment: bool,
     options: Vec<(String, Secret)>,
+    /// Key file and keyring, by the option that names them.
+    key_files: Vec<(&'static str, PathBuf)>,
     connect_deadline: Duration,
     deadline: Option<Duration>,
     mon_timeout: Duration,
@@ -59,6 +64,7 @@ impl Default for ClusterBuilder {
             file: ConfigFile::Search,
             environment: false,
             options: Vec::new(),
+            key_files: Vec::new(),
             connect_deadline: DEFAULT_DEADLINE,
             deadline: Some(DEFAULT_DEADLINE),
             mon_timeout: DEFAULT_DEADLINE,
@@ -98,8 +104,11 @@ impl ClusterBuilder {
         self
     }
 
-    /// Lets `CEPH_CONF` name the configuration file (unless one is given here) and `CEPH_ARGS` give options, as they
-    /// do for the `rbd` and `ceph` programs. A library that is embedded does not look at them unasked.
+    /// Lets `CEPH_CONF` name the configuration file (unless one is given here), as it does for the `rbd` and `ceph`
+    /// programs. A library that is embedded does not look at it unasked.
+    ///
+    /// `CEPH_ARGS` and `CEPH_KEYRING` cannot be left to this choice: librados itself takes options from them whenever a
+    /// handle is made. What is set here wins over them.
     pub fn use_environment(mut self) -> Self {
         self.environment = true;
         self
@@ -116,14 +125,16 @@ impl ClusterBuilder {
         self
     }
 
-    /// A file with nothing but the user's key.
-    pub fn key_file(self, path: impl AsRef<Path>) -> Self {
-        self.option("keyfile", &path.as_ref().to_string_lossy())
+    /// A file with nothing but the user's key, which must exist.
+    pub fn key_file(mut self, path: impl AsRef<Path>) -> Self {
+        self.key_files.push(("keyfile", path.as_ref().into()));
+        self
     }
 
-    /// A keyring with the user in it.
-    pub fn keyring(self, path: impl AsRef<Path>) -> Self {
-        self.option("keyring", &path.as_ref().to_string_lossy())
+    /// A keyring with the user in it, which must exist.
+    pub fn keyring(mut self, path: impl AsRef<Path>) -> Self {
+        self.key_files.push(("keyring", path.as_ref().into()));
+        self
     }
 
     /// Any option of Ceph's. Unknown names and values that do not fit are errors of [`connect`](Self::connect).
@@ -172,9 +183,12 @@ impl ClusterBuilder {
     ///
     /// # Errors
     ///
-    /// `TimedOut` when no monitor answered in time; `PermissionDenied` for a wrong key or user; `NotFound` without a
-    /// monitor's address, keyring or the configuration file that was given; `InvalidInput` for a file or an option that
-    /// Ceph cannot read.
+    /// `TimedOut` when no monitor answered in time; `PermissionDenied` for a wrong key or user, also where no key of the
+    /// user is found; `NotFound` without a monitor's address, or a file that was given; `InvalidInput` for a file or an
+    /// option that Ceph cannot parse.
+    ///
+    /// librados itself writes to standard output and standard error where it finds no monitor's address, or none that it
+    /// can parse.
     #[doc(alias = "rados_create2")]
     #[doc(alias = "rados_connect")]
     pub fn connect(&self) -> Result<Cluster> {
@@ -200,13 +214,13 @@ impl ClusterBuilder {
                 .with_hint("an entity name is TYPE.ID, such as client.admin")
         })?;
         self.read_file(&unconnected)?;
-        if self.environment {
-            unconnected
-                .parse_environment()
-                .map_err(|errno| Error::from_errno("read environment variable", errno.0).with_object("CEPH_ARGS"))?;
-        }
         for (name, value) in &self.options {
             set(&unconnected, name, value.expose())?;
+        }
+        for (name, path) in &self.key_files {
+            // C asks the monitors without a key then.
+            check_file(READ_KEY, path)?;
+            set(&unconnected, name, &path.to_string_lossy())?;
         }
         set(&unconnected, "client_mount_timeout", &whole_seconds(self.connect_deadline))?;
         if !unconnected.get("rados_mon_op_timeout").is_ok_and(|seconds| is_not_zero(&seconds)) {
@@ -219,53 +233,55 @@ impl ClusterBuilder {
     }
 
     fn read_file(&self, unconnected: &Unconnected) -> Result<()> {
-        const READ: &str = "read configuration file";
-        match &self.file {
-            ConfigFile::None => Ok(()),
-            ConfigFile::Search => {
-                let read = if self.environment {
-                    unconnected.read_file_of_environment()
-                } else {
-                    unconnected.read_file(DEFAULT_FILES)
-                };
-                match read {
-                    // None is there: everything may come from options. But a file that was named must be.
-                    Err(Errno::NOT_FOUND) if !(self.environment && std::env::var_os("CEPH_CONF").is_some()) => Ok(()),
-                    read => read.map_err(|errno| {
-                        Error::from_errno(READ, errno.0).with_hint("one of the default files, or the one in CEPH_CONF")
-                    }),
+        let path = match &self.file {
+            ConfigFile::None => return Ok(()),
+            ConfigFile::Given(path) => Some(path.clone()),
+            ConfigFile::Search if self.environment => std::env::var_os("CEPH_CONF").map(PathBuf::from),
+            ConfigFile::Search => None,
+        };
+        let Some(path) = path else {
+            return match unconnected.read_file(DEFAULT_FILES) {
+                // None is there: everything may come from options.
+                Ok(()) | Err(Errno::NOT_FOUND) => Ok(()),
+                Err(errno) => {
+                    Err(Error::from_errno(READ_FILE, errno.0).with_object(DEFAULT_FILES).with_hint(UNREADABLE))
                 }
-            }
-            ConfigFile::Given(path) => {
-                let error = |errno| Error::from_errno(READ, errno).with_object(path.display());
-                if !is_one_path(path) {
-                    return Err(error(libc::EINVAL).with_hint("Ceph takes `,` and `;` in it for a list of paths"));
-                }
-                // C reads a directory or an unreadable file as if it were empty or absent.
-                let readable = std::fs::File::open(path).and_then(|file| file.metadata());
-                match readable {
-                    Ok(file) if file.is_dir() => return Err(error(libc::EISDIR)),
-                    Ok(_) => {}
-                    Err(cause) => return Err(error(cause.raw_os_error().unwrap_or(libc::EIO))),
-                }
-                unconnected
-                    .read_file(&path.to_string_lossy())
-                    .map_err(|errno| error(errno.0).with_hint("Ceph cannot parse it"))
-            }
-        }
+            };
+        };
+        // C takes a file that it cannot open for one that is absent, and a directory for an empty file.
+        check_file(READ_FILE, &path)?;
+        unconnected
+            .read_file(&path.to_string_lossy())
+            .map_err(|errno| Error::from_errno(READ_FILE, errno.0).with_object(path.display()).with_hint(UNREADABLE))
     }
 
     fn connect_error(&self, errno: Errno) -> Error {
         let error = Error::from_errno(CONNECT, errno.0).with_object(format_args!("as {}", self.entity));
         match error.kind() {
-            ErrorKind::NotFound => error.with_hint(
-                "no monitor address (configuration file, mon_host) or no key (keyring, key file) of this user was found",
-            ),
-            ErrorKind::PermissionDenied => error.with_hint("the cluster does not know this user with this key"),
+            ErrorKind::NotFound => error.with_hint("neither a configuration file nor mon_host names a monitor"),
+            ErrorKind::PermissionDenied => {
+                error.with_hint("the cluster does not know this user with this key, or no key of this user was found")
+            }
             ErrorKind::TimedOut => error.with_hint("no monitor answered: check mon_host and the network"),
             ErrorKind::InvalidInput => error.with_hint("the key or an address cannot be parsed"),
+            _ if matches!(errno.0, libc::EIO | libc::EISDIR) => {
+                error.with_kind(ErrorKind::InvalidInput).with_hint("the keyring or key file cannot be parsed")
+            }
             _ => error,
         }
+    }
+}
+
+/// Whether it is a file that can be read, and C would read this very one.
+fn check_file(operation: &'static str, path: &Path) -> Result<()> {
+    let error = |errno| Error::from_errno(operation, errno).with_object(path.display());
+    if !is_one_path(path) {
+        return Err(error(libc::EINVAL).with_hint("Ceph takes `,` and `;` for a list of paths and `$` for a variable"));
+    }
+    match std::fs::File::open(path).and_then(|file| file.metadata()) {
+        Ok(file) if file.is_dir() => Err(error(libc::EISDIR)),
+        Ok(_) => Ok(()),
+        Err(cause) => Err(Error::from_io(operation, cause).with_object(path.display())),
     }
 }
 
@@ -333,9 +349,11 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_ceph_would_split_is_refused() {
-        let error = error_of(&ClusterBuilder::default().config_file("/a,/b"));
-        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    fn a_path_that_ceph_would_take_for_something_else_is_refused() {
+        for path in ["/a,/b", "/a;/b", "/etc/ceph/$cluster.conf", ""] {
+            let error = error_of(&ClusterBuilder::default().config_file(path));
+            assert_eq!((error.kind(), error.object()), (ErrorKind::InvalidInput, Some(path)));
+        }
     }
 
     #[test]

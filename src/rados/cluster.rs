@@ -90,7 +90,14 @@ impl Cluster {
 
     /// The full name of the user of this connection, such as `client.admin`.
     pub fn entity(&self) -> Result<String> {
-        self.config("name")
+        // C has no call for it, but puts it into the value of this option, a path that hardly anybody changes.
+        const OPTION: &str = "gss_ktab_client_file";
+        let path = self.config(OPTION)?;
+        let name =
+            path.strip_prefix("/var/lib/ceph/").and_then(|rest| rest.split_once('/')).map(|(name, _)| name.to_owned());
+        name.ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "read user of connection").with_hint(format!("{OPTION} was changed"))
+        })
     }
 
     /// This connection's global id: the `N` of `client.N` in lists of watchers and lock owners.

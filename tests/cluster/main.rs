@@ -1,5 +1,7 @@
 //! Tests against a real Ceph cluster: `tests/run cluster` starts one and runs them.
 
+mod child;
+mod connect;
 mod ground;
 mod info;
 mod library;
