@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 use std::path::Path;
 use std::ptr;
+use std::sync::{Mutex, PoisonError};
 
 use ceph_sys::rados_t;
 
@@ -22,7 +23,31 @@ pub(crate) struct RadosHandle {
     process: u32,
     /// A handle made elsewhere is not shut down here: this guard is dropped instead.
     keep_alive: Option<KeepAlive>,
+    mgr_commands: Mutex<MgrCommands>,
 }
+
+/// The commands to the manager that are under way, and the time-out that is off until the last of them ends.
+#[derive(Default)]
+struct MgrCommands {
+    under_way: usize,
+    timeout: String,
+}
+
+/// One of them.
+struct MgrCommand<'a>(&'a RadosHandle);
+
+impl Drop for MgrCommand<'_> {
+    fn drop(&mut self) {
+        let mut commands = self.0.mgr_commands.lock().unwrap_or_else(PoisonError::into_inner);
+        commands.under_way -= 1;
+        if commands.under_way == 0 {
+            // A value that it had before. Without it deadlines still hold.
+            let _ = self.0.set(MON_TIMEOUT, &commands.timeout);
+        }
+    }
+}
+
+const MON_TIMEOUT: &str = "rados_mon_op_timeout";
 
 /// What keeps a `rados_t` of other code connected.
 pub(crate) type KeepAlive = Box<dyn Any + Send + Sync>;
@@ -40,7 +65,7 @@ impl Unconnected {
         let mut raw = ptr::null_mut();
         // SAFETY: both strings are NUL-terminated and copied by the call, which sets the handle on success only.
         check(unsafe { ceph_sys::rados_create2(&mut raw, cluster.as_ptr(), entity.as_ptr(), 0) })?;
-        Ok(Self(RadosHandle { raw, process: std::process::id(), keep_alive: None }))
+        Ok(Self(RadosHandle::new(raw, None)))
     }
 
     /// Reads a configuration file; `paths` may be a comma-separated list, of which the first that exists is read.
@@ -51,12 +76,7 @@ impl Unconnected {
     }
 
     pub(crate) fn set(&self, option: &str, value: &str) -> Result<(), Errno> {
-        let option = c_string(option)?;
-        // The value may be a key: its copy is wiped.
-        let value = zeroize::Zeroizing::new([value.as_bytes(), b"\0"].concat());
-        let value = CStr::from_bytes_with_nul(&value).map_err(|_| Errno::INVALID)?;
-        // SAFETY: two NUL-terminated strings that the call does not keep.
-        check(unsafe { ceph_sys::rados_conf_set(self.0.raw, option.as_ptr(), value.as_ptr()) }).map(drop)
+        self.0.set(option, value)
     }
 
     pub(crate) fn get(&self, option: &str) -> Result<String, Errno> {
@@ -78,7 +98,11 @@ impl RadosHandle {
     ///
     /// `raw` is a connected `rados_t` and stays so as long as `keep_alive` lives.
     pub(crate) unsafe fn borrowed(raw: rados_t, keep_alive: KeepAlive) -> Self {
-        Self { raw, process: std::process::id(), keep_alive: Some(keep_alive) }
+        Self::new(raw, Some(keep_alive))
+    }
+
+    fn new(raw: rados_t, keep_alive: Option<KeepAlive>) -> Self {
+        Self { raw, process: std::process::id(), keep_alive, mgr_commands: Mutex::default() }
     }
 
     pub(crate) fn as_raw(&self) -> rados_t {
@@ -96,6 +120,15 @@ impl RadosHandle {
             // SAFETY: the buffer has `size` bytes, and the option ends with a NUL.
             unsafe { ceph_sys::rados_conf_get(self.raw, option.as_ptr(), buffer, size) }
         })
+    }
+
+    fn set(&self, option: &str, value: &str) -> Result<(), Errno> {
+        let option = c_string(option)?;
+        // The value may be a key: its copy is wiped.
+        let value = zeroize::Zeroizing::new([value.as_bytes(), b"\0"].concat());
+        let value = CStr::from_bytes_with_nul(&value).map_err(|_| Errno::INVALID)?;
+        // SAFETY: two NUL-terminated strings that the call does not keep.
+        check(unsafe { ceph_sys::rados_conf_set(self.raw, option.as_ptr(), value.as_ptr()) }).map(drop)
     }
 
     pub(crate) fn fsid(&self) -> Result<String, Errno> {
@@ -172,16 +205,32 @@ impl RadosHandle {
         check(unsafe { ceph_sys::rados_pool_delete(self.raw, pool.as_ptr()) }).map(drop)
     }
 
+    /// Turns librados' own time-out off while a `rados_mgr_command` is under way. It gives up the call, but not the command:
+    /// an answer that comes later is written to the stack that the call had (seen with 16.2; the source of 20 is the same).
+    fn mgr_command_begins(&self) -> Result<MgrCommand<'_>, Errno> {
+        let mut commands = self.mgr_commands.lock().unwrap_or_else(PoisonError::into_inner);
+        if commands.under_way == 0 {
+            commands.timeout = self.config(MON_TIMEOUT)?;
+            self.set(MON_TIMEOUT, "0")?;
+        }
+        commands.under_way += 1;
+        Ok(MgrCommand(self))
+    }
+
     /// Runs a command; the answer comes with its return code, since the text that explains a failure is part of it.
     pub(crate) fn command(&self, to: Daemon, command: &str) -> Result<Answer, (Errno, String)> {
-        let nothing = String::new;
-        let command = c_string(command).map_err(|errno| (errno, nothing()))?;
+        let nothing_said = |errno| (errno, String::new());
+        let command = c_string(command).map_err(nothing_said)?;
+        let _mgr_command = match to {
+            Daemon::Mgr => Some(self.mgr_command_begins().map_err(nothing_said)?),
+            Daemon::Mon | Daemon::Osd(_) => None,
+        };
         let commands = &mut [command.as_ptr()];
         let (mut out, mut out_length): (*mut c_char, usize) = (ptr::null_mut(), 0);
         let (mut status, mut status_length): (*mut c_char, usize) = (ptr::null_mut(), 0);
         let commands = commands.as_mut_ptr();
         let (o, ol, s, sl) = (&mut out, &mut out_length, &mut status, &mut status_length);
-        // SAFETY: a connected handle; one command, NUL-terminated; no input; the four results are set
+        // SAFETY: a connected handle; one command, NUL-terminated, and no input; the four results are set
         // by the call, and the two buffers are ours to free.
         let code: c_int = unsafe {
             match to {

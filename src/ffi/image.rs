@@ -195,7 +195,7 @@ impl ImageHandle {
     }
 
     pub(crate) fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
-        let mut buffer = Vec::<u8>::with_capacity(length);
+        let mut buffer = super::buffer(length)?;
         // SAFETY: the buffer has `length` bytes of room.
         let read = check(unsafe { ceph_sys::rbd_read(self.raw, offset, length, buffer.as_mut_ptr().cast()) })?;
         // SAFETY: the call wrote that many bytes, at most `length`.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ceph_sys::rados_ioctx_t;
 
 use super::cluster::RadosHandle;
-use super::{Errno, c_string, check, grow};
+use super::{Errno, buffer, c_string, check, grow};
 
 /// An I/O context, which keeps its connection alive.
 #[derive(Debug)]
@@ -75,8 +75,12 @@ impl IoHandle {
 
     /// Reads up to `length` bytes; fewer where the object ends.
     pub(crate) fn read(&self, object: &str, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
+        if length == 0 {
+            // C would read the whole object, and find its buffer too small.
+            return self.stat(object).map(|_| Vec::new());
+        }
         let object = c_string(object)?;
-        let mut buffer = Vec::<u8>::with_capacity(length);
+        let mut buffer = buffer(length)?;
         let start = buffer.as_mut_ptr().cast();
         // SAFETY: the buffer has `length` bytes of room.
         let read = check(unsafe { ceph_sys::rados_read(self.raw, object.as_ptr(), start, length, offset) })?;

@@ -39,6 +39,13 @@ fn c_string(text: impl Into<Vec<u8>>) -> Result<CString, Errno> {
     CString::new(text).map_err(|_| Errno::INVALID)
 }
 
+/// Room for `length` bytes, if there is memory for them: the length is the caller's choice.
+fn buffer(length: usize) -> Result<Vec<u8>, Errno> {
+    let mut buffer = Vec::new();
+    buffer.try_reserve_exact(length).map_err(|_| Errno(libc::ENOMEM))?;
+    Ok(buffer)
+}
+
 /// The largest buffer, in items, that an answer is given before it is called nonsense.
 const LARGEST: usize = 1 << 28;
 

@@ -163,7 +163,8 @@ impl ClusterBuilder {
     }
 
     /// When librados itself gives up a question to the monitors (`rados_mon_op_timeout`, whole seconds). It frees the
-    /// thread that a call left behind when its deadline passed. A configuration file that sets it wins.
+    /// thread that a call left behind when its deadline passed. A configuration file that sets it wins. It is off while a
+    /// command to the manager is under way, which would write to freed memory after it.
     pub fn mon_timeout(mut self, timeout: Duration) -> Self {
         self.mon_timeout = timeout;
         self
@@ -259,9 +260,9 @@ impl ClusterBuilder {
         let error = Error::from_errno(CONNECT, errno.0).with_object(format_args!("as {}", self.entity));
         match error.kind() {
             ErrorKind::NotFound => error.with_hint("neither a configuration file nor mon_host names a monitor"),
-            ErrorKind::PermissionDenied => {
-                error.with_hint("the cluster does not know this user with this key, or no key of this user was found")
-            }
+            ErrorKind::PermissionDenied => error.with_hint(
+                "the cluster does not know this user with this key, no key of the user was found, or it has no capability",
+            ),
             ErrorKind::TimedOut => error.with_hint("no monitor answered: check mon_host and the network"),
             ErrorKind::InvalidInput => error.with_hint("the key or an address cannot be parsed"),
             _ if matches!(errno.0, libc::EIO | libc::EISDIR) => {

@@ -125,11 +125,13 @@ impl Cluster {
     #[doc(alias = "rados_conf_get")]
     pub fn config(&self, option: &str) -> Result<String> {
         const READ: &str = "read option";
-        if option == "key" {
+        // C takes off white space.
+        if option.trim() == "key" {
             return Err(Error::new(ErrorKind::PermissionDenied, READ)
                 .with_object(option)
                 .with_hint("its value is a secret; auth_key() looks a user's key up"));
         }
+        self.connection.check_inherited(READ, &option)?;
         self.connection.rados.config(option).map_err(|errno| self.connection.error(READ, &option, errno))
     }
 

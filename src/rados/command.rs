@@ -1,5 +1,6 @@
 //! Commands: JSON to a daemon, bytes and a text back. And what is built from them: pools, keys, the blocklist.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +10,10 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use crate::address::{EntityAddress, MonitorAddresses};
+use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ffi::cluster::{Answer, Daemon};
+use crate::ffi::io::IoHandle;
 use crate::name::PoolName;
 use crate::secret::Secret;
 
@@ -79,66 +82,88 @@ impl Cluster {
     /// What the command answers, with its own text; `TimedOut`.
     #[doc(alias = "rados_mon_command")]
     pub fn mon_command(&self, command: &impl Serialize) -> Result<CommandOutput> {
-        self.command(Daemon::Mon, command)
+        self.ask(Daemon::Mon, "ask the monitors for", command)
     }
 
-    /// Sends a command to the active manager.
+    /// Sends a command to the active manager. Where there is none, the command waits for one, also when its deadline has
+    /// passed.
+    ///
+    /// # Errors
+    ///
+    /// As [`mon_command`](Self::mon_command).
     #[doc(alias = "rados_mgr_command")]
     pub fn mgr_command(&self, command: &impl Serialize) -> Result<CommandOutput> {
-        self.command(Daemon::Mgr, command)
+        self.ask(Daemon::Mgr, "ask the manager for", command)
     }
 
     /// Sends a command to an OSD.
+    ///
+    /// # Errors
+    ///
+    /// As [`mon_command`](Self::mon_command).
     #[doc(alias = "rados_osd_command")]
     pub fn osd_command(&self, id: i32, command: &impl Serialize) -> Result<CommandOutput> {
-        self.command(Daemon::Osd(id), command)
+        self.ask(Daemon::Osd(id), "ask an OSD for", command)
     }
 
-    fn command(&self, daemon: Daemon, command: &impl Serialize) -> Result<CommandOutput> {
-        let operation = match daemon {
-            Daemon::Mon => "ask the monitors for",
-            Daemon::Mgr => "ask the manager for",
-            Daemon::Osd(_) => "ask an OSD for",
-        };
+    fn ask(&self, daemon: Daemon, operation: &'static str, command: &impl Serialize) -> Result<CommandOutput> {
         let command = serde_json::to_value(command).map_err(|error| {
             Error::new(ErrorKind::InvalidInput, operation).with_object("a command").with_source(error)
         })?;
         let prefix = command.get("prefix").and_then(Value::as_str).unwrap_or("a command without prefix");
+        self.command(daemon, &command, operation, &prefix)
+    }
+
+    /// Sends a command; its failure is that of the operation on the object.
+    fn command(
+        &self,
+        daemon: Daemon,
+        command: &Value,
+        operation: &'static str,
+        object: &dyn Display,
+    ) -> Result<CommandOutput> {
         let (rados, text) = (Arc::clone(&self.connection.rados), command.to_string());
-        let answer = self.connection.run(operation, &prefix, self.deadline, move || rados.command(daemon, &text))?;
+        let answer = self.connection.run(operation, object, self.deadline, move || rados.command(daemon, &text))?;
         match answer {
             Ok(Answer { output, status }) => Ok(CommandOutput { data: output, status }),
             Err((errno, status)) => {
-                let error = self.connection.error(operation, &prefix, errno);
+                let error = self.connection.error(operation, object, errno);
                 Err(if status.is_empty() { error } else { error.with_hint(status) })
             }
         }
+    }
+
+    /// The same connection, for a step of a call that may take until `deadline`.
+    fn until(&self, deadline: Deadline) -> Self {
+        Self { deadline: deadline.left(), ..self.clone() }
     }
 
     /// Makes a pool. One that has placement groups still to be made is usable: I/O waits for them.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists`; `InvalidInput` for a number of placement groups that the cluster refuses.
+    /// `AlreadyExists`; for a number of placement groups that the cluster refuses, what it says.
     pub fn create_pool(&self, pool: &PoolName, options: &PoolOptions) -> Result<()> {
-        // The monitors call it a success when the pool is there.
-        if self.pool_id(pool).is_ok() {
-            return Err(Error::from_errno("create pool", libc::EEXIST).with_object(pool));
+        const CREATE: &str = "create pool";
+        let deadline = Deadline::after(self.deadline);
+        match self.pool_id(pool) {
+            // The monitors call it a success.
+            Ok(_) => return Err(Error::from_errno(CREATE, libc::EEXIST).with_object(pool)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
         let mut command = json!({"prefix": "osd pool create", "pool": pool.as_str()});
         if let Some(number) = options.pg_num {
             command["pg_num"] = number.into();
         }
-        self.mon_command(&command)?;
-        if let Some(application) = &options.application {
-            let (name, application) = (pool.clone(), application.clone());
-            let rados = Arc::clone(&self.connection.rados);
-            self.connection.call("enable application of pool", pool, self.deadline, move || {
-                let id = rados.pool_id(name.as_str())?;
-                crate::ffi::io::IoHandle::create(&rados, id, None)?.enable_application(&application)
-            })?;
-        }
-        Ok(())
+        self.until(deadline).command(Daemon::Mon, &command, CREATE, pool)?;
+        let Some(application) = options.application.clone() else { return Ok(()) };
+        let name = pool.clone();
+        let rados = Arc::clone(&self.connection.rados);
+        self.connection.call("enable application of pool", pool, deadline.left(), move || {
+            let id = rados.pool_id(name.as_str())?;
+            IoHandle::create(&rados, id, None)?.enable_application(&application)
+        })
     }
 
     /// Deletes a pool **and all data in it**. `confirmation` must be the pool's name once more; the cluster must allow
@@ -201,31 +226,28 @@ impl Cluster {
         struct Answer {
             key: String,
         }
+        const LOOK_UP: &str = "look up key of";
         let command = json!({"prefix": "auth get-key", "entity": entity, "format": "json"});
-        let output = self.mon_command(&command)?;
+        let output = self.command(Daemon::Mon, &command, LOOK_UP, &entity)?;
         let bytes = zeroize::Zeroizing::new(output.data);
         // The error of a failed parse could quote the answer: it is not passed on.
         let answer: Answer = serde_json::from_slice(&bytes)
-            .map_err(|_| Error::new(ErrorKind::InvalidData, "look up key").with_object(entity))?;
+            .map_err(|_| Error::new(ErrorKind::InvalidData, LOOK_UP).with_object(entity))?;
         Ok(Secret::new(answer.key))
     }
 
     /// The clients that the cluster refuses to serve.
     pub fn blocklist(&self) -> Result<Vec<BlocklistEntry>> {
-        let output = self.mon_command(&json!({"prefix": "osd blocklist ls", "format": "json"}))?;
-        parse_blocklist(&output.data)
+        let command = json!({"prefix": "osd blocklist ls", "format": "json"});
+        parse_blocklist(&self.command(Daemon::Mon, &command, READ_BLOCKLIST, &"of cluster")?.data)
     }
 
-    /// Refuses to serve a client from now on, for `expiry` (whole seconds). Its address is taken whole, with port and
-    /// nonce, so that no other client of that host is hit.
+    /// Refuses to serve a client from now on, for `expiry`. Its address is taken whole, with port and nonce, so that no
+    /// other client of that host is hit.
     pub fn blocklist_add(&self, client: &EntityAddress, expiry: Duration) -> Result<()> {
-        let command = json!({
-            "prefix": "osd blocklist",
-            "blocklistop": "add",
-            "addr": client.without_protocol().to_string(),
-            "expire": expiry.as_secs_f64(),
-        });
-        self.mon_command(&command).map(drop)
+        let mut command = change_blocklist("add", client);
+        command["expire"] = expiry.as_secs_f64().into();
+        self.command(Daemon::Mon, &command, "add to blocklist", client).map(drop)
     }
 
     /// Takes a client off the blocklist. Its connections stay useless all the same.
@@ -235,17 +257,21 @@ impl Cluster {
     /// `NotFound` where it is not on the list.
     pub fn blocklist_remove(&self, client: &EntityAddress) -> Result<()> {
         const REMOVE: &str = "remove from blocklist";
+        let deadline = Deadline::after(self.deadline);
         // The monitors call it a success when the entry is not there.
         if !self.blocklist()?.iter().any(|entry| entry.address.same_endpoint(client)) {
             return Err(Error::from_errno(REMOVE, libc::ENOENT).with_object(client));
         }
-        let command = json!({
-            "prefix": "osd blocklist",
-            "blocklistop": "rm",
-            "addr": client.without_protocol().to_string(),
-        });
-        self.mon_command(&command).map(drop)
+        self.until(deadline).command(Daemon::Mon, &change_blocklist("rm", client), REMOVE, client).map(drop)
     }
+}
+
+fn change_blocklist(operation: &str, client: &EntityAddress) -> Value {
+    json!({
+        "prefix": "osd blocklist",
+        "blocklistop": operation,
+        "addr": client.without_protocol().to_string(),
+    })
 }
 
 /// Reads what `osd blocklist ls` answers. Ceph 16.2 prints two arrays, one after the other: clients, then ranges, which

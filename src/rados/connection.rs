@@ -98,13 +98,19 @@ impl Connection {
         }
     }
 
-    /// Whether calls make sense at all; C must not be asked otherwise.
-    pub(crate) fn check_usable(&self, operation: &'static str, object: &dyn Display) -> Result<()> {
+    /// Whether C may be asked what it answers without the cluster: it has locks, which a fork may have inherited locked.
+    pub(crate) fn check_inherited(&self, operation: &'static str, object: &dyn Display) -> Result<()> {
         if self.rados.is_inherited() {
             return Err(Error::new(ErrorKind::NotConnected, operation)
                 .with_object(object)
                 .with_hint("the connection was inherited through fork; connect again in this process"));
         }
+        Ok(())
+    }
+
+    /// Whether calls make sense at all; C must not be asked otherwise.
+    pub(crate) fn check_usable(&self, operation: &'static str, object: &dyn Display) -> Result<()> {
+        self.check_inherited(operation, object)?;
         if self.blocklisted.load(Ordering::Relaxed) {
             return Err(Error::from_errno(operation, Errno::BLOCKLISTED.0)
                 .with_object(object)

@@ -11,6 +11,7 @@ use crate::error::{Details, Error, ErrorKind, Result};
 use crate::ffi::Errno;
 use crate::ffi::io::IoHandle;
 use crate::name::{NameError, NamespaceName, PoolName};
+use crate::text::quoted;
 
 /// A pool, and one namespace in it. It cannot be changed once it is made: another namespace is another handle
 /// ([`Pool::in_namespace`]).
@@ -182,9 +183,7 @@ impl Pool {
         work: impl FnOnce(&IoHandle, &str) -> Result<T, E> + Send + 'static,
     ) -> Result<T> {
         check_object_name(object).map_err(|name| {
-            Error::new(ErrorKind::InvalidName, operation)
-                .with_object(object.escape_debug())
-                .with_details(Details::Name(name))
+            Error::new(ErrorKind::InvalidName, operation).with_object(quoted(object)).with_details(Details::Name(name))
         })?;
         let (io, name) = (Arc::clone(&self.io), object.to_owned());
         self.connection.call_and_parse(operation, &format_args!("{self}/{object}"), self.deadline, move || {

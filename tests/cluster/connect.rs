@@ -194,7 +194,7 @@ fn every_failure_says_what_to_mend_and_nothing_is_printed() {
             let configured = |content: &str| Cluster::builder().config_file(file(content));
             // A key like any other, of no user.
             let another = || Secret::new("AQBXKixnAAAAABAAdKGpUmWKuAuSvCcmaSbfXQ==");
-            let denied = "the cluster does not know this user with this key, or no key of this user was found";
+            let denied = "the cluster does not know this user with this key, no key of the user was found, or it has no capability";
             let unparsable = "the key or an address cannot be parsed";
             let keyring = "the keyring or key file cannot be parsed";
             for (builder, operation, kind, hint) in [

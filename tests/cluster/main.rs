@@ -1,10 +1,12 @@
 //! Tests against a real Ceph cluster: `tests/run cluster` starts one and runs them.
 
 mod child;
+mod cluster;
 mod connect;
 mod ground;
 mod info;
 mod library;
 mod listing;
+mod objects;
 mod support;
 mod watchers;
