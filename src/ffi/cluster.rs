@@ -8,6 +8,7 @@ use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
 use ceph_sys::rados_t;
+use zeroize::Zeroizing;
 
 use super::{Errno, c_string, callback, check, grow, grow_text, text};
 
@@ -75,6 +76,23 @@ impl Unconnected {
         check(unsafe { ceph_sys::rados_conf_read_file(self.0.raw, paths.as_ptr()) }).map(drop)
     }
 
+    /// Takes over the options on a command line; what is left of it is returned.
+    pub(crate) fn parse_arguments<'a>(&self, arguments: impl Iterator<Item = &'a str>) -> Result<Vec<String>, Errno> {
+        // There may be a key among them: the copies are wiped.
+        let arguments: Vec<_> = arguments.map(|text| Zeroizing::new([text.as_bytes(), b"\0"].concat())).collect();
+        let terminated: Result<Vec<&CStr>, _> =
+            arguments.iter().map(|bytes| CStr::from_bytes_with_nul(bytes)).collect();
+        let mut pointers: Vec<_> = terminated.map_err(|_| Errno::INVALID)?.iter().map(|text| text.as_ptr()).collect();
+        let mut left = vec![ptr::null(); pointers.len()];
+        let count = c_int::try_from(pointers.len()).map_err(|_| Errno::INVALID)?;
+        // SAFETY: `count` NUL-terminated strings, which the call does not keep, and as many places to write to.
+        check(unsafe {
+            ceph_sys::rados_conf_parse_argv_remainder(self.0.raw, count, pointers.as_mut_ptr(), left.as_mut_ptr())
+        })?;
+        // SAFETY: the call copied pointers of those given, whose strings are alive, and null for the rest.
+        Ok(left.into_iter().take_while(|pointer| !pointer.is_null()).map(|pointer| unsafe { text(pointer) }).collect())
+    }
+
     pub(crate) fn set(&self, option: &str, value: &str) -> Result<(), Errno> {
         self.0.set(option, value)
     }
@@ -125,7 +143,7 @@ impl RadosHandle {
     fn set(&self, option: &str, value: &str) -> Result<(), Errno> {
         let option = c_string(option)?;
         // The value may be a key: its copy is wiped.
-        let value = zeroize::Zeroizing::new([value.as_bytes(), b"\0"].concat());
+        let value = Zeroizing::new([value.as_bytes(), b"\0"].concat());
         let value = CStr::from_bytes_with_nul(&value).map_err(|_| Errno::INVALID)?;
         // SAFETY: two NUL-terminated strings that the call does not keep.
         check(unsafe { ceph_sys::rados_conf_set(self.raw, option.as_ptr(), value.as_ptr()) }).map(drop)

@@ -298,3 +298,11 @@ pub(crate) fn pool_init(io: &IoHandle) -> Result<(), Errno> {
     // SAFETY: a context that is alive; without force an application that is there already is an error.
     check(unsafe { ceph_sys::rbd_pool_init(io.as_raw(), false) }).map(drop)
 }
+
+pub(crate) fn namespace_exists(io: &IoHandle, namespace: &str) -> Result<bool, Errno> {
+    let namespace = c_string(namespace)?;
+    let mut exists = false;
+    // SAFETY: a context that is alive, a NUL-terminated name and a place to write to.
+    check(unsafe { ceph_sys::rbd_namespace_exists(io.as_raw(), namespace.as_ptr(), &mut exists) })?;
+    Ok(exists)
+}

@@ -9,6 +9,7 @@ pub(crate) mod cluster;
 pub(crate) mod image;
 pub(crate) mod image_info;
 pub(crate) mod io;
+pub(crate) mod migration;
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::MaybeUninit;

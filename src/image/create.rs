@@ -1,11 +1,11 @@
-//! Making and removing images, and making a pool ready for them.
+//! Making and removing images, and making a pool ready for them; namespaces.
 
 use std::sync::Arc;
 
 use crate::error::{Details, Error, ErrorKind, Result};
 use crate::feature::Features;
 use crate::ffi::image as ffi;
-use crate::name::{ImageName, PoolName};
+use crate::name::{ImageName, NamespaceName, PoolName};
 use crate::rados::Pool;
 
 /// How a new image is made; what is not set is the cluster's default (`rbd_default_features` and its like).
@@ -92,5 +92,15 @@ impl Pool {
     pub fn init(&self) -> Result<()> {
         let io = Arc::clone(&self.io);
         self.call("initialise pool", self, move || ffi::pool_init(&io))
+    }
+
+    /// Whether this pool has this namespace for images. A handle of the pool in it ([`Pool::in_namespace`]) can be had
+    /// in any case.
+    #[doc(alias = "rbd_namespace_exists")]
+    pub fn namespace_exists(&self, namespace: &NamespaceName) -> Result<bool> {
+        let (io, name) = (Arc::clone(&self.io), namespace.clone());
+        self.call("look up namespace", &format_args!("{self}/{namespace}"), move || {
+            ffi::namespace_exists(&io, name.as_str())
+        })
     }
 }

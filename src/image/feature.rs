@@ -47,20 +47,30 @@ impl Image {
     /// `ReadOnly` on a handle that is open read-only; `LockHeld` with the owners where one does not let go, also when
     /// the deadline passed over it: the change may then still take effect once the lock is free. Steps reported before
     /// are done.
-    #[doc(alias = "rbd_update_features")]
     pub fn apply(&self, plan: &FeaturePlan, mut report: impl FnMut(&StepReport)) -> Result<()> {
         for &step in plan.steps() {
             let started = Instant::now();
-            let (bits, enable) = (step.features.bits(), step.change == FeatureChange::Enable);
-            let operation = match step.change {
-                FeatureChange::Enable => "enable features of image",
-                FeatureChange::Disable => "disable features of image",
-            };
-            self.call(operation, move |image| image.update_features(bits, enable))
-                .map_err(|error| self.explain_refusal(operation, error))?;
+            self.apply_step(step)?;
             report(&StepReport { step, elapsed: started.elapsed() });
         }
         Ok(())
+    }
+
+    /// One change as librbd takes it: what it needs must be there already, and a feature that is as wanted already is
+    /// `InvalidInput`, as is one that cannot be changed.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`apply`](Self::apply).
+    #[doc(alias = "rbd_update_features")]
+    pub fn apply_step(&self, step: FeatureStep) -> Result<()> {
+        let (bits, enable) = (step.features.bits(), step.change == FeatureChange::Enable);
+        let operation = match step.change {
+            FeatureChange::Enable => "enable features of image",
+            FeatureChange::Disable => "disable features of image",
+        };
+        self.call(operation, move |image| image.update_features(bits, enable))
+            .map_err(|error| self.explain_refusal(operation, error))
     }
 
     /// Rebuilds the object map, which librbd flags as invalid when the feature is enabled on an image that has data.

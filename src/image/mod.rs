@@ -5,6 +5,7 @@
 //! | open and close | [`Pool::open_read_only`](crate::Pool::open_read_only) and its kin, [`Image::close`] |
 //! | what `rbd info` prints | [`Image::info`], [`ImageInfo`] |
 //! | who watches it, who has its lock | [`Image::watchers`], [`Image::lock_owners`], [`Image::lockers`] |
+//! | its migration | [`Image::migration`] |
 //! | features | [`Image::features`], [`Image::apply`] |
 //! | data | [`Image::read`], [`Image::write`], [`Image::flush`] |
 //! | the images of a pool | [`Pool::images`](crate::Pool::images), [`Pool::create_image`](crate::Pool::create_image) |
@@ -18,6 +19,7 @@ mod info_json;
 mod info_text;
 mod io;
 mod lock;
+mod migration;
 mod open;
 #[cfg(feature = "list-watchers")]
 mod scan;
@@ -30,6 +32,7 @@ pub use info::{
     ImageFlags, ImageGroup, ImageInfo, ImageParent, MirrorImage, MirrorMode, MirrorState, OperationFeatures, Striping,
 };
 pub use lock::BreakLock;
+pub use migration::{Migration, MigrationImage, MigrationSource, MigrationState};
 pub use open::Image;
 #[cfg(feature = "list-watchers")]
 pub use scan::{Scan, ScannedImage};

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::arguments;
 use super::cluster::Cluster;
 use super::connection::{Connection, DEFAULT_DEADLINE};
 use super::worker::{NoResult, Workers};
@@ -23,7 +24,8 @@ const UNREADABLE: &str = "Ceph cannot parse it";
 
 /// Says how to connect; made by [`Cluster::builder`].
 ///
-/// What is set here wins over `CEPH_ARGS`, which wins over the configuration file.
+/// What is set here wins over [`arguments`](Self::arguments), they win over `CEPH_ARGS`, and that wins over the
+/// configuration file.
 ///
 /// # Deadlines
 ///
@@ -43,7 +45,8 @@ pub struct ClusterBuilder {
     options: Vec<(String, Secret)>,
     /// Key file and keyring, by the option that names them.
     key_files: Vec<(&'static str, PathBuf)>,
-    connect_deadline: Duration,
+    pub(super) arguments: Vec<Secret>,
+    connect_deadline: Option<Duration>,
     deadline: Option<Duration>,
     mon_timeout: Duration,
     osd_timeout: Option<Duration>,
@@ -65,7 +68,8 @@ impl Default for ClusterBuilder {
             environment: false,
             options: Vec::new(),
             key_files: Vec::new(),
-            connect_deadline: DEFAULT_DEADLINE,
+            arguments: Vec::new(),
+            connect_deadline: Some(DEFAULT_DEADLINE),
             deadline: Some(DEFAULT_DEADLINE),
             mon_timeout: DEFAULT_DEADLINE,
             osd_timeout: None,
@@ -145,7 +149,14 @@ impl ClusterBuilder {
 
     /// How long [`connect`](Self::connect) may take.
     pub fn connect_deadline(mut self, deadline: Duration) -> Self {
-        self.connect_deadline = deadline;
+        self.connect_deadline = Some(deadline);
+        self
+    }
+
+    /// Lets [`connect`](Self::connect) take as long as the configuration allows (`client_mount_timeout`, 300 s where it
+    /// says nothing), as Ceph's own programs do.
+    pub fn without_connect_deadline(mut self) -> Self {
+        self.connect_deadline = None;
         self
     }
 
@@ -195,7 +206,7 @@ impl ClusterBuilder {
     pub fn connect(&self) -> Result<Cluster> {
         let unconnected = self.configure()?;
         let connected =
-            Arc::<Workers>::default().run(Deadline::after(Some(self.connect_deadline)), move || unconnected.connect());
+            Arc::<Workers>::default().run(Deadline::after(self.connect_deadline), move || unconnected.connect());
         let rados = match connected {
             Ok(result) => result.map_err(|errno| self.connect_error(errno))?,
             Err(NoResult::TimedOut) => {
@@ -215,6 +226,7 @@ impl ClusterBuilder {
                 .with_hint("an entity name is TYPE.ID, such as client.admin")
         })?;
         self.read_file(&unconnected)?;
+        unconnected.parse_arguments(self.arguments.iter().map(Secret::expose)).map_err(arguments::error)?;
         for (name, value) in &self.options {
             set(&unconnected, name, value.expose())?;
         }
@@ -223,7 +235,9 @@ impl ClusterBuilder {
             check_file(READ_KEY, path)?;
             set(&unconnected, name, &path.to_string_lossy())?;
         }
-        set(&unconnected, "client_mount_timeout", &whole_seconds(self.connect_deadline))?;
+        if let Some(deadline) = self.connect_deadline {
+            set(&unconnected, "client_mount_timeout", &whole_seconds(deadline))?;
+        }
         if !unconnected.get("rados_mon_op_timeout").is_ok_and(|seconds| is_not_zero(&seconds)) {
             set(&unconnected, "rados_mon_op_timeout", &whole_seconds(self.mon_timeout))?;
         }

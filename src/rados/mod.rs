@@ -26,6 +26,7 @@
 //! `Blocklisted`, at once. Taking the client off the list does not mend it: drop its handles and
 //! connect again.
 
+mod arguments;
 pub(crate) mod builder;
 mod cluster;
 mod command;

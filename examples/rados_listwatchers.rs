@@ -1,0 +1,109 @@
+//! `rados listwatchers` on this library alone, with the same arguments, output, messages and exit codes.
+//!
+//!     rados_listwatchers -p kube listwatchers rbd_header.fb236b8b4567
+//!
+//! Nothing else that `rados` can do is here.
+
+mod ceph_arguments;
+
+use std::process::ExitCode;
+
+use ceph_arguments::{CephArguments, Stop, errno, strerror};
+use rbd::{NamespaceName, PoolName};
+
+const USAGE: &str = "usage: [-p POOL] [-N NAMESPACE] listwatchers OBJECT";
+
+/// Where the object is.
+#[derive(Default)]
+struct Arguments {
+    pool: Option<String>,
+    namespace: String,
+    positional: Vec<String>,
+}
+
+impl Arguments {
+    fn parse(rest: Vec<String>) -> Result<Self, Stop> {
+        let mut arguments = Self::default();
+        let mut left = rest.into_iter();
+        while let Some(argument) = left.next() {
+            let (option, adjacent) = match argument.split_once('=') {
+                Some((option, value)) => (option, Some(value.to_owned())),
+                None => (&*argument, None),
+            };
+            let mut value = || {
+                let missing = || Stop::Exit(1, format!("Option {option} requires an argument."));
+                adjacent.clone().or_else(|| left.next()).ok_or_else(missing)
+            };
+            match option {
+                "--" => arguments.positional.extend(left.by_ref()),
+                "-p" | "--pool" => arguments.pool = Some(value()?),
+                "-N" | "--namespace" => arguments.namespace = value()?,
+                "-h" | "--help" => return Err(Stop::Exit(0, USAGE.into())),
+                _ => arguments.positional.push(argument),
+            }
+        }
+        Ok(arguments)
+    }
+}
+
+fn run(given: &[String]) -> Result<(), Stop> {
+    let mut ceph = CephArguments::take(given)?;
+    ceph.choose_config_file()?;
+    let arguments = Arguments::parse(std::mem::take(&mut ceph.rest))?;
+    let fail = |message: String| Stop::Exit(1, message);
+    let cluster = ceph_arguments::connect(&ceph.builder, |_| {
+        fail("failed to fetch mon config (--no-mon-config to skip)".into())
+    })?;
+    let pool = arguments.pool.as_deref().map(|name| {
+        let pool = PoolName::new(name).and_then(|name| cluster.pool(name));
+        pool.map_err(|error| fail(format!("error opening pool {name}: {}", strerror(errno(&error)))))
+    });
+    match &arguments.positional[..] {
+        [command, ..] if command == "listwatchers" => {}
+        [command, ..] => {
+            let message = format!("unrecognized command {command}; -h or --help for usage\nerror 22: {}", strerror(22));
+            return Err(fail(message));
+        }
+        [] => return Err(fail(USAGE.into())),
+    }
+    let (Some(pool), [_, object, ..]) = (pool.transpose()?, &arguments.positional[..]) else {
+        return Err(fail(USAGE.into()));
+    };
+    let watchers = Some(&*arguments.namespace)
+        .filter(|name| !name.is_empty())
+        .map(NamespaceName::new)
+        .transpose()
+        .and_then(|namespace| pool.in_namespace(namespace.as_ref())?.list_watchers(object));
+    let watchers = watchers.map_err(|error| {
+        // An object without a name is no object.
+        let errno = if object.is_empty() { libc::EINVAL } else { errno(&error) };
+        fail(format!("error listing watchers {}/{object}: {}", pool.name(), strerror(errno)))
+    })?;
+    for watcher in watchers {
+        println!("watcher={watcher}");
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let given: Result<Vec<_>, _> = std::env::args_os().skip(1).map(|argument| argument.into_string()).collect();
+    let done = match &given {
+        Ok(given) => run(given),
+        Err(argument) => Err(Stop::Refused(format!("{} (no UTF-8)", argument.display()))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Stop::Exit(0, message)) => {
+            println!("{message}");
+            ExitCode::SUCCESS
+        }
+        Err(Stop::Exit(_, message)) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+        Err(Stop::Refused(what)) => {
+            eprintln!("rados: {what}: not supported by this program");
+            ExitCode::FAILURE
+        }
+    }
+}
