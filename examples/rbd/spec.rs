@@ -109,7 +109,10 @@ impl Names {
             return Ok(pool);
         }
         let absent = || Stop::Exit(libc::ENOENT, format!("rbd: namespace '{}' does not exist.", self.namespace));
-        let namespace = NamespaceName::new(&*self.namespace).map_err(|_| absent())?;
+        let namespace = NamespaceName::new(&*self.namespace).map_err(|error| match errno(&error) {
+            libc::ENOENT => absent(),
+            _ => asserting(&error),
+        })?;
         match pool.namespace_exists(&namespace) {
             Ok(true) => pool.in_namespace(Some(&namespace)).map_err(|error| asserting(&error)),
             Ok(false) => Err(absent()),

@@ -3,6 +3,7 @@
 mod child;
 mod cluster;
 mod connect;
+mod dropin;
 mod ground;
 mod info;
 mod library;

@@ -1,0 +1,103 @@
+//! Which cluster, which user, which options, and what happens to all else.
+
+use super::super::support::{TestCluster, unique};
+use super::*;
+
+#[test]
+fn options_for_the_cluster() {
+    let pool = prepare(&["create --size 8M %/i"]);
+    let files = [TestCluster::shared().conf(), TestCluster::shared().keyring()].map(|file| file.display().to_string());
+    for line in cases(include_str!("options.cases")) {
+        RBD.agree(&words(&pool, &line.replace("CONF", &files[0]).replace("KEYRING", &files[1])));
+    }
+}
+
+#[test]
+fn the_environment_of_ceph() {
+    let pool = prepare(&["create --size 8M %/i"]);
+    let environments: [&[_]; 8] = [
+        &[("CEPH_ARGS", "--err_to_stderr=false --log_to_stderr=false --rbd_default_pool none")],
+        &[("CEPH_ARGS", "--err_to_stderr=false --log_to_stderr=false --id nobody")],
+        &[("CEPH_ARGS", "--err_to_stderr=false --log_to_stderr=false --user admin --format json")],
+        &[("CEPH_ARGS", "--err_to_stderr=false --log_to_stderr=false -p none")],
+        &[("CEPH_ARGS", "--err_to_stderr=false --log_to_stderr=false --conf /none")],
+        &[("CEPH_ARGS", "--err_to_stderr=false --log_to_stderr=false -- extra")],
+        &[("CEPH_KEYRING", "/none")],
+        &[("TZ", "Asia/Kathmandu")],
+    ];
+    for environment in environments {
+        for line in ["info %/i", "info i", "--id admin info --rbd_default_pool % -- i"] {
+            Pair { environment, ..RBD }.agree(&words(&pool, line));
+        }
+    }
+    Pair { environment: &[("CEPH_ARGS", "-p rbd")], ..RADOS }.agree(&["listwatchers", "rbd_directory"]);
+}
+
+#[test]
+fn without_a_configuration_file_both_go_on_with_the_defaults() {
+    let pair = Pair { environment: &[("CEPH_CONF", "/none;/nowhere")], ..RBD };
+    let (original, ours) = pair.both(&["info".into(), "i".into()]);
+    // What Ceph logs of the missing file comes before it has read that it should not.
+    let own = |(status, text, message): Said| {
+        let lines = message.lines().filter(|line| !line.is_empty() && !line.starts_with("20"));
+        (status, text, lines.map(String::from).collect::<Vec<_>>())
+    };
+    let (original, ours) = (own(original), own(ours));
+    assert_eq!(ours, original);
+    assert_eq!(ours.2[0], "did not load config file, using default settings.");
+}
+
+/// C does not tell what is wrong in which line, as the original does.
+#[test]
+fn a_configuration_file_that_cannot_be_parsed_ends_both_with_the_same_status() {
+    let file = std::env::temp_dir().join(format!("{}.conf", unique("bad")));
+    std::fs::write(&file, "garbage\n[global\n").unwrap();
+    let (original, ours) = RBD.both(&["-c", file.to_str().unwrap(), "info", "i"].map(String::from));
+    std::fs::remove_file(&file).unwrap();
+    for (status, text, message) in [original, ours] {
+        assert_eq!((status, &*text), (1, ""));
+        assert!(message.starts_with("global_init: error reading config file. "), "{message}");
+    }
+}
+
+#[test]
+fn users_who_may_not() {
+    let cluster = TestCluster::shared();
+    let pool = prepare(&["create --size 8M %/i"]);
+    for caps in ["profile rbd-read-only", "allow r pool=none"] {
+        let id = unique("user");
+        cluster.ceph(["auth", "add", &format!("client.{id}"), "mon", "profile rbd", "osd", caps]);
+        let key = cluster.ceph(["auth", "get-key", &format!("client.{id}")]);
+        for line in ["info %/i", "status %/i", "info %/n/i", "feature disable %/i object-map"] {
+            RBD.agree(&words(&pool, &format!("--id {id} --key {key} {line}")));
+        }
+        RADOS.agree(&words(&pool, &format!("--id {id} --key {key} -p % listwatchers rbd_directory")));
+        cluster.ceph(["auth", "del", &format!("client.{id}")]);
+    }
+}
+
+#[test]
+fn what_it_cannot_do_it_refuses_by_name_or_hands_over() {
+    let lines = [
+        ("--id admin snap ls rbd/i", "command 'snap ls rbd/i'"),
+        ("help info", "command 'help info'"),
+        ("info --help", "help"),
+        ("info i --version", "--version"),
+        ("--show-config-value rbd_cache", "--show-config-value"),
+    ];
+    let run = |line: &str, fallback: &Path| {
+        let mut command = TestCluster::shared().command(example("rbd").to_str().unwrap(), line.split(' '));
+        if fallback != Path::new("") {
+            command.env("RBD_FALLBACK", fallback);
+        }
+        said(&mut command)
+    };
+    for (line, name) in lines {
+        let refused = format!("rbd: {name}: not supported by this program; RBD_FALLBACK can name one that does it\n");
+        assert_eq!(run(line, Path::new("")), (1, String::new(), refused));
+        assert_eq!(run(line, Path::new("/bin/echo")), (0, format!("{line}\n"), String::new()));
+    }
+    assert!(run("snap ls", Path::new("/none")).2.contains("RBD_FALLBACK=/none: No such file"));
+    // One that names this very program ends.
+    assert!(run("snap ls", &example("rbd")).2.contains("not supported"));
+}
