@@ -9,9 +9,6 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fsid(u128);
 
-/// How many hexadecimal digits stand between the dashes.
-const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
-
 impl FromStr for Fsid {
     type Err = Error;
 
@@ -19,27 +16,29 @@ impl FromStr for Fsid {
     ///
     /// [`ErrorKind::InvalidInput`]: the text is no UUID with dashes.
     fn from_str(text: &str) -> Result<Self> {
-        let is_uuid = text.split('-').map(str::len).eq(GROUPS)
-            && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
-        is_uuid
-            .then(|| u128::from_str_radix(&text.replace('-', ""), 16).ok())
-            .flatten()
+        parse(text.as_bytes())
             .map(Self)
             .ok_or_else(|| Error::new(ErrorKind::InvalidInput, "read cluster fsid").with_object(format!("{text:?}")))
     }
 }
 
+fn parse(text: &[u8]) -> Option<u128> {
+    let mut number = 0;
+    for (at, byte) in text.iter().enumerate() {
+        match at {
+            8 | 13 | 18 | 23 if *byte == b'-' => {}
+            8 | 13 | 18 | 23 => return None,
+            _ => number = number << 4 | u128::from(char::from(*byte).to_digit(16)?),
+        }
+    }
+    (text.len() == 36).then_some(number)
+}
+
 impl fmt::Display for Fsid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = format!("{:032x}", self.0);
-        let mut rest = digits.as_str();
-        for (n, length) in GROUPS.into_iter().enumerate() {
-            let (group, after) = rest.split_at(length);
-            f.write_str(if n == 0 { "" } else { "-" })?;
-            f.write_str(group)?;
-            rest = after;
-        }
-        Ok(())
+        let Self(n) = *self;
+        let part = |shift: u32| (n >> shift) & 0xffff;
+        write!(f, "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", n >> 96, part(80), part(64), part(48), n & 0xffff_ffff_ffff)
     }
 }
 

@@ -5,12 +5,13 @@ use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 use std::path::Path;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ceph_sys::rados_t;
 use zeroize::Zeroizing;
 
-use super::{Errno, c_string, callback, check, grow, grow_text, text};
+use super::{Errno, c_string, callback, check, fork, grow, grow_text, text};
 
 /// A handle that is created and not yet connected: it takes its configuration now, and nothing else. Calls that
 /// crash or hang on a handle that is not connected are not to be had here.
@@ -20,8 +21,10 @@ pub(crate) struct Unconnected(RadosHandle);
 /// A connected handle. librados lets any number of threads use it at once.
 pub(crate) struct RadosHandle {
     raw: rados_t,
-    /// The process that made it. A fork has the memory, but none of librados' threads.
-    process: u32,
+    /// Of the process that made it. A fork has the memory, but none of librados' threads.
+    generation: u32,
+    /// Whether it has been seen to have a map of the OSDs, which comes some time after the connect, and stays.
+    has_map: AtomicBool,
     /// A handle made elsewhere is not shut down here: this guard is dropped instead.
     keep_alive: Option<KeepAlive>,
     mgr_commands: Mutex<MgrCommands>,
@@ -110,6 +113,16 @@ impl Unconnected {
 }
 
 impl RadosHandle {
+    fn new(raw: rados_t, keep_alive: Option<KeepAlive>) -> Self {
+        Self {
+            raw,
+            generation: fork::generation(),
+            has_map: AtomicBool::new(false),
+            keep_alive,
+            mgr_commands: Mutex::default(),
+        }
+    }
+
     /// A handle that other code made, connected, and will shut down, but not before `keep_alive` is dropped.
     ///
     /// # Safety
@@ -119,17 +132,13 @@ impl RadosHandle {
         Self::new(raw, Some(keep_alive))
     }
 
-    fn new(raw: rados_t, keep_alive: Option<KeepAlive>) -> Self {
-        Self { raw, process: std::process::id(), keep_alive, mgr_commands: Mutex::default() }
-    }
-
     pub(crate) fn as_raw(&self) -> rados_t {
         self.raw
     }
 
     /// Whether this process is a fork of the one that made the handle.
     pub(crate) fn is_inherited(&self) -> bool {
-        self.process != std::process::id()
+        self.generation != fork::generation()
     }
 
     pub(crate) fn config(&self, option: &str) -> Result<String, Errno> {
@@ -149,11 +158,13 @@ impl RadosHandle {
         check(unsafe { ceph_sys::rados_conf_set(self.raw, option.as_ptr(), value.as_ptr()) }).map(drop)
     }
 
-    pub(crate) fn fsid(&self) -> Result<String, Errno> {
-        grow_text(64, |buffer, size| {
-            // SAFETY: the buffer has `size` bytes.
-            unsafe { ceph_sys::rados_cluster_fsid(self.raw, buffer, size) }
-        })
+    /// The text of the cluster's fsid, a UUID.
+    pub(crate) fn fsid(&self) -> Result<[u8; 36], Errno> {
+        let mut buffer = [0; 37];
+        // SAFETY: the buffer has that many bytes, of which the last is for a NUL.
+        check(unsafe { ceph_sys::rados_cluster_fsid(self.raw, buffer.as_mut_ptr().cast(), buffer.len()) })?;
+        let [text @ .., _] = buffer;
+        Ok(text)
     }
 
     pub(crate) fn instance_id(&self) -> u64 {
@@ -173,9 +184,15 @@ impl RadosHandle {
         Ok(copy)
     }
 
-    /// The names of all pools.
+    /// Whether what only reads the map of the OSDs returns without waiting for the monitors.
+    pub(crate) fn has_map(&self) -> bool {
+        self.has_map.load(Ordering::Relaxed)
+    }
+
+    /// The names of all pools. It waits for the first map of the OSDs, and for nothing once it is there
+    /// (`RadosClient::wait_for_osdmap`).
     pub(crate) fn pool_names(&self) -> Result<Vec<Vec<u8>>, Errno> {
-        let bytes = grow::<u8, _>(4096, |buffer, size| {
+        let bytes = grow::<u8, _>(512, |buffer, size| {
             // SAFETY: the buffer has `size` bytes.
             let needed = unsafe { ceph_sys::rados_pool_list(self.raw, buffer.as_mut_ptr().cast(), buffer.len()) };
             // It answers with the number of bytes that it needs, also when they were too many.
@@ -184,6 +201,7 @@ impl RadosHandle {
             }
             needed
         })?;
+        self.has_map.store(true, Ordering::Relaxed);
         // Each name ends with a NUL, the list with an empty name.
         Ok(bytes.split(|byte| *byte == 0).take_while(|name| !name.is_empty()).map(<[u8]>::to_vec).collect())
     }
@@ -192,7 +210,9 @@ impl RadosHandle {
         let pool = c_string(pool)?;
         self.with_latest_map(|| {
             // SAFETY: a connected handle and a NUL-terminated name.
-            check(unsafe { ceph_sys::rados_pool_lookup(self.raw, pool.as_ptr()) })
+            let id = check(unsafe { ceph_sys::rados_pool_lookup(self.raw, pool.as_ptr()) })?;
+            self.has_map.store(true, Ordering::Relaxed);
+            Ok(id)
         })
     }
 

@@ -6,6 +6,7 @@
 
 pub(crate) mod callback;
 pub(crate) mod cluster;
+mod fork;
 pub(crate) mod image;
 pub(crate) mod image_info;
 pub(crate) mod io;
@@ -84,7 +85,7 @@ fn grow_text<R: TryInto<i64> + Copy>(
     first: usize,
     mut fill: impl FnMut(*mut c_char, usize) -> R,
 ) -> Result<String, Errno> {
-    let bytes = grow::<u8, R>(first, |buffer, size| {
+    let mut bytes = grow::<u8, R>(first, |buffer, size| {
         // The C functions end the text with a NUL; a zeroed buffer has one in any case.
         buffer.fill(MaybeUninit::new(0));
         let returned = fill(buffer.as_mut_ptr().cast(), buffer.len());
@@ -92,7 +93,8 @@ fn grow_text<R: TryInto<i64> + Copy>(
         returned
     })?;
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    bytes.truncate(end);
+    Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// Copies a C string; null is empty. Bytes that are no UTF-8 are replaced.

@@ -85,7 +85,8 @@ impl Cluster {
     /// The cluster's identity.
     #[doc(alias = "rados_cluster_fsid")]
     pub fn fsid(&self) -> Result<Fsid> {
-        self.call("read fsid", &"of cluster", RadosHandle::fsid)?.parse()
+        let text = self.connection.local("read fsid", &"of cluster", RadosHandle::fsid)?;
+        String::from_utf8_lossy(&text).parse()
     }
 
     /// The full name of the user of this connection, such as `client.admin`.
@@ -110,7 +111,7 @@ impl Cluster {
     #[doc(alias = "rados_getaddrs")]
     pub fn addresses(&self) -> Result<Vec<EntityAddress>> {
         const READ: &str = "read own addresses";
-        let text = self.call(READ, &"of connection", RadosHandle::addresses)?;
+        let text = self.connection.local(READ, &"of connection", RadosHandle::addresses)?;
         let addresses = text.parse::<MonitorAddresses>();
         let addresses = addresses.map_err(|error| Error::new(ErrorKind::InvalidData, READ).with_source(error))?;
         // An address vector has the form of one monitor's.
@@ -148,7 +149,11 @@ impl Cluster {
     /// The names of all pools. A name that is no UTF-8 is listed like any other.
     #[doc(alias = "rados_pool_list")]
     pub fn pools(&self) -> Result<Vec<RawName>> {
-        let names = self.call("list pools", &"of cluster", RadosHandle::pool_names)?;
+        const LIST: &str = "list pools";
+        let names = match self.connection.rados.has_map() {
+            true => self.connection.local(LIST, &"of cluster", RadosHandle::pool_names)?,
+            false => self.call(LIST, &"of cluster", RadosHandle::pool_names)?,
+        };
         Ok(names.into_iter().map(RawName::from).collect())
     }
 

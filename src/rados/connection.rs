@@ -40,6 +40,17 @@ impl Connection {
         self.run(operation, object, deadline, work)?.map_err(|errno| self.error(operation, object, errno))
     }
 
+    /// Makes a call that waits for nothing, on the caller's thread: librados answers it from memory.
+    pub(crate) fn local<T>(
+        &self,
+        operation: &'static str,
+        object: &dyn Display,
+        work: impl FnOnce(&RadosHandle) -> Result<T, Errno>,
+    ) -> Result<T> {
+        self.check_usable(operation, object)?;
+        work(&self.rados).map_err(|errno| self.error(operation, object, errno))
+    }
+
     /// [`Self::call`] for work that also parses what it is told.
     pub(crate) fn call_and_parse<T: Send + 'static>(
         &self,
