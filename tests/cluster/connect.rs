@@ -263,7 +263,7 @@ fn a_file_that_may_not_be_read_is_named() {
             // SAFETY: it changes the user of this process alone, which is the test's own.
             if unsafe { libc::setuid(65534) } != 0 {
                 // Not root: then it is this user's own, who can take it away from itself.
-                fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+                fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
             }
             for builder in [Cluster::builder().config_file(&file), bare().keyring(&file), bare().key_file(&file)] {
                 let error = error_of(&builder);
