@@ -1,15 +1,18 @@
 //! Where the kernel's files are read from, and the few ways of reading them.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 
 use crate::DeviceNumber;
+
+/// What the kernel writes of a file of proc at a time, at most and about.
+const PAGE: usize = 4096;
 
 /// The roots of proc and sysfs. `proc` is opened once: every file of a process is then a short path below it.
 #[derive(Debug)]
@@ -36,11 +39,10 @@ pub(super) struct FileStatus {
 impl Host {
     pub(super) fn open(proc: &Path, sys: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self {
-            proc: rustix::fs::open(proc, flags, Mode::empty())?,
-            sys: sys.to_owned(),
-            pids_are_ours: proc == Path::new("/proc"),
-        })
+        let proc = rustix::fs::open(proc, flags, Mode::empty())?;
+        let self_link = link_at(&proc, "self").ok();
+        let pids_are_ours = self_link.is_some_and(|link| link == Path::new(&std::process::id().to_string()));
+        Ok(Self { proc, sys: sys.to_owned(), pids_are_ours })
     }
 
     /// Every process, by number, in ascending order.
@@ -56,17 +58,15 @@ impl Host {
 
     /// A file below proc, whole.
     pub(super) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.read_into(path, &mut bytes)?;
-        Ok(bytes)
-    }
-
-    /// As `read`, into a buffer that is used again and again.
-    pub(super) fn read_into(&self, path: &str, buffer: &mut Vec<u8>) -> io::Result<()> {
-        buffer.clear();
         let file = rustix::fs::openat(&self.proc, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        io::Read::read_to_end(&mut File::from(file), buffer)?;
-        Ok(())
+        // Not `Read::read_to_end`, which first asks for the size of what has none.
+        let mut bytes = Vec::with_capacity(PAGE);
+        while rustix::io::read(&file, spare_capacity(&mut bytes))? > 0 {
+            if bytes.capacity() - bytes.len() < PAGE {
+                bytes.reserve(bytes.capacity().max(PAGE));
+            }
+        }
+        Ok(bytes)
     }
 
     /// Where a link below proc points to, as text: nothing is followed.

@@ -66,12 +66,13 @@ pub(super) fn find(host: &Host, wanted: &Wanted, pid: i32) -> Result<Found, Unse
     let leader = Task { pid, tid: None };
     let mut scan = Scan::new(host, wanted, leader);
     let mut memory_seen = false;
+    let mut known = BTreeSet::new();
     match scan.directories().and_then(|()| scan.memory()).and_then(|()| scan.descriptors()) {
         Ok(()) => memory_seen = true,
         Err(UnseenReason::Gone) if task::is_zombie(host, pid) => {}
         Err(reason) => return Err(reason),
     }
-    scan.finish(&mut found);
+    scan.finish(&mut found, &mut known);
 
     for tid in task::other_threads(host, pid).unwrap_or_default() {
         let mut scan = Scan::new(host, wanted, Task { pid, tid: Some(tid) });
@@ -91,7 +92,7 @@ pub(super) fn find(host: &Host, wanted: &Wanted, pid: i32) -> Result<Found, Unse
         })();
         match seen {
             // Threads come and go; one that ended leaves what it used to the others.
-            Ok(()) | Err(UnseenReason::Gone) => scan.finish(&mut found),
+            Ok(()) | Err(UnseenReason::Gone) => scan.finish(&mut found, &mut known),
             Err(reason) => return Err(reason),
         }
     }
@@ -181,7 +182,14 @@ impl<'a> Scan<'a> {
         self.files.entry(found).or_default().push(UsedFile { usage, path });
     }
 
-    fn finish(self, into: &mut Found) {
+    fn finish(mut self, into: &mut Found, known: &mut BTreeSet<(Match, UsedFile)>) {
+        if !self.host.pids_are_ours {
+            // Whether threads share a table cannot be asked: what two of them have in the same way is taken for shared.
+            for (found, files) in &mut self.files {
+                files.retain(|file| known.insert((*found, file.clone())));
+            }
+            self.files.retain(|_, files| !files.is_empty());
+        }
         into.namespaces.extend(self.namespaces);
         if self.files.is_empty() {
             return;

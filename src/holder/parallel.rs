@@ -1,8 +1,8 @@
 //! The same work on many things, over the cores, within a time, whatever hangs.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -26,69 +26,77 @@ where
     T: Send + 'static,
     F: Fn(&I) -> T + Send + Sync + 'static,
 {
-    let (sender, receiver) = mpsc::channel();
-    let crew =
-        Arc::new(Crew { items: Arc::clone(items), next: AtomicUsize::new(0), over: AtomicBool::new(false), work });
+    let count = items.len();
+    // One message, from whoever gives the last answer: to be woken for each would cost more than most answers do.
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let crew = Arc::new(Crew {
+        items: Arc::clone(items),
+        answers: items.iter().map(|_| Mutex::new(None)).collect(),
+        next: AtomicUsize::new(0),
+        answered: AtomicUsize::new(0),
+        over: AtomicBool::new(false),
+        all_answered: sender,
+        work,
+    });
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let mut workers = 0;
-    for _ in 0..cores.min(items.len().div_ceil(SHARE)) {
-        workers += crew.start_worker(&sender);
+    for _ in 0..cores.min(count.div_ceil(SHARE)) {
+        workers += crew.start_worker();
     }
-    let mut answers: Vec<Option<T>> = items.iter().map(|_| None).collect();
-    let mut missing = items.len();
-    while missing > 0 && !deadline.is_over() {
+    let mut answered = 0;
+    while count > 0 && !deadline.is_over() {
         let wait = deadline.left().map_or(PATIENCE, |left| left.min(PATIENCE));
-        match receiver.recv_timeout(wait) {
-            Ok((index, answer)) => {
-                let slot: &mut Option<T> = &mut answers[index];
-                *slot = Some(answer);
-                missing -= 1;
-            }
-            Err(RecvTimeoutError::Timeout) if workers < MOST_WORKERS && crew.has_more() => {
-                workers += crew.start_worker(&sender);
-            }
-            Err(_) => {}
+        if receiver.recv_timeout(wait).is_ok() {
+            break;
+        }
+        let before = std::mem::replace(&mut answered, crew.answered.load(Ordering::Relaxed));
+        let has_more = crew.next.load(Ordering::Relaxed) < count;
+        if answered == before && has_more && workers < MOST_WORKERS {
+            workers += crew.start_worker();
         }
     }
     crew.over.store(true, Ordering::Relaxed);
-    answers
+    crew.answers.iter().map(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).take()).collect()
 }
 
-struct Crew<I, F> {
+struct Crew<I, T, F> {
     items: Arc<Vec<I>>,
+    answers: Vec<Mutex<Option<T>>>,
     next: AtomicUsize,
+    answered: AtomicUsize,
     over: AtomicBool,
+    all_answered: SyncSender<()>,
     work: F,
 }
 
-impl<I: Send + Sync + 'static, F> Crew<I, F> {
-    fn has_more(&self) -> bool {
-        self.next.load(Ordering::Relaxed) < self.items.len()
+impl<I, T, F> Crew<I, T, F>
+where
+    I: Send + Sync + 'static,
+    T: Send + 'static,
+    F: Fn(&I) -> T + Send + Sync + 'static,
+{
+    /// How many were started: none where the system refuses a thread.
+    fn start_worker(self: &Arc<Self>) -> usize {
+        let crew = Arc::clone(self);
+        thread::Builder::new().name("rbd-holder".into()).spawn(move || crew.work()).is_ok().into()
     }
 
-    /// How many were started: none where the system refuses a thread.
-    fn start_worker<T>(self: &Arc<Self>, answers: &Sender<(usize, T)>) -> usize
-    where
-        T: Send + 'static,
-        F: Fn(&I) -> T + Send + Sync + 'static,
-    {
-        let (crew, answers) = (Arc::clone(self), answers.clone());
-        let worker = move || {
-            while !crew.over.load(Ordering::Relaxed) {
-                let index = crew.next.fetch_add(1, Ordering::Relaxed);
-                let Some(item) = crew.items.get(index) else { break };
-                if answers.send((index, (crew.work)(item))).is_err() {
-                    break;
-                }
+    fn work(&self) {
+        while !self.over.load(Ordering::Relaxed) {
+            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            let (Some(item), Some(slot)) = (self.items.get(index), self.answers.get(index)) else { break };
+            let answer = (self.work)(item);
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+            if self.answered.fetch_add(1, Ordering::Relaxed) + 1 == self.items.len() {
+                // Nobody is there to hear it once the time is over.
+                let _heard = self.all_answered.try_send(());
             }
-        };
-        thread::Builder::new().name("rbd-holder".into()).spawn(worker).is_ok().into()
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
     use std::time::Instant;
 
     use super::*;

@@ -1,6 +1,6 @@
 //! A search for holders: what it looks at, in which order, and how its time is shared out.
 
-use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -11,9 +11,9 @@ use super::Holders;
 use super::backing::Backing;
 use super::file_system::FileSystems;
 use super::host::{self, Host};
-use super::kind::{Holder, HolderKind, KernelUser};
-use super::mountinfo;
-use super::namespace::Readings;
+use super::kind::{Holder, HolderKind, KernelUser, Process};
+use super::mountinfo::{self, MountLine};
+use super::namespace::{Reading, Readings};
 use super::open_file::{self, Wanted};
 use super::parallel;
 use super::stack::{self, DeviceNames, Stack};
@@ -130,12 +130,16 @@ impl Search {
             unseen.push(Unseen::FilesNotAskedFor);
         } else {
             let (reader, target) = (Arc::clone(&host), Arc::clone(&wanted));
+            let mut kept: HashSet<u64> = HashSet::new();
             let answers = parallel::each(&pids, deadline, move |pid| open_file::find(&reader, &target, *pid));
             for (pid, answer) in pids.iter().zip(answers) {
                 match answer.unwrap_or(Err(UnseenReason::TimedOut)) {
                     Ok(found) => {
                         holders.extend(found.holders);
                         for (number, task, descriptor) in found.namespaces {
+                            if !kept.insert(number) {
+                                continue;
+                            }
                             let file = self.proc.join(task.path(&format!("fd/{descriptor}")));
                             unseen.push(Unseen::Namespace { number, file, process: task.describe(&host) });
                         }
@@ -190,14 +194,16 @@ fn report_limits(host: &Host, readings: &Readings, unseen: &mut Vec<Unseen>) {
     if namespace.ok() != Some(FIRST_PID_NAMESPACE) {
         unseen.push(Unseen::OtherPidNamespaces);
     }
-    let hides = readings.all.first().is_some_and(|own| {
-        own.lines().any(|line| {
-            let hidepid = mountinfo::option_value(line.super_options, b"hidepid");
-            // 1 lists the processes and denies their files, which is seen process by process.
-            line.file_system.0 == b"proc"
-                && line.mount_point.0 == b"/proc"
-                && !matches!(hidepid, None | Some(b"0" | b"off" | b"1" | b"noaccess"))
-        })
+    // Linux before 5.8 does not tell a mount's number; proc is then where it always is.
+    let proc = host.status(".").ok().and_then(|status| status.mount);
+    let is_proc = |line: &MountLine<'_>| match proc {
+        Some(mount) => line.id == mount,
+        None => line.mount_point.0 == b"/proc",
+    };
+    let hides = readings.all.iter().flat_map(Reading::lines).filter(is_proc).any(|line| {
+        // 1 lists the processes and denies their files, which is seen process by process.
+        let hidepid = mountinfo::option_value(line.super_options, b"hidepid");
+        !matches!(hidepid, None | Some(b"0" | b"off" | b"1" | b"noaccess"))
     });
     if hides && !has_capability(&host.read("self/status").unwrap_or_default(), CAP_SYS_PTRACE) {
         unseen.push(Unseen::HiddenProcesses);
@@ -234,18 +240,20 @@ fn in_closing_order(stack: &Stack, holders: Vec<Holder>) -> Vec<Holder> {
 
 /// Files come before the mounts by which they are used. Of the mounts of a namespace the deeper comes first; sorting is
 /// stable, so of two at one place the later one does, which lies on the other.
-fn rank(kind: &HolderKind) -> (u8, u64, Reverse<usize>) {
-    let pid = |process: &super::Process| u64::try_from(process.pid).unwrap_or_default();
-    let (step, group) = match kind {
-        HolderKind::Files(user) => (0, pid(&user.process)),
-        HolderKind::Kernel(_) => (1, 0),
-        HolderKind::Swap(swap) => (if swap.is_file { 2 } else { 5 }, 0),
-        HolderKind::Mount(mount) => {
-            let namespace = if mount.in_own_namespace { 0 } else { mount.namespace };
-            return (3, namespace, Reverse(mount.mount_point.components().count()));
-        }
-        HolderKind::Device(user) => (4, pid(&user.process)),
-        HolderKind::Stacked(_) => (6, 0),
+fn rank(kind: &HolderKind) -> (u8, u64, i64) {
+    let task = |step, process: &Process| {
+        (step, u64::try_from(process.pid).unwrap_or_default(), process.tid.map_or(0, i64::from))
     };
-    (step, group, Reverse(0))
+    match kind {
+        HolderKind::Files(user) => task(0, &user.process),
+        HolderKind::Kernel(_) => (1, 0, 0),
+        HolderKind::Swap(swap) => (if swap.is_file { 2 } else { 5 }, 0, 0),
+        HolderKind::Mount(mount) => {
+            let depth = mount.mount_point.components().count();
+            let namespace = if mount.in_own_namespace { 0 } else { mount.namespace };
+            (3, namespace, -i64::try_from(depth).unwrap_or(i64::MAX))
+        }
+        HolderKind::Device(user) => task(4, &user.process),
+        HolderKind::Stacked(_) => (6, 0, 0),
+    }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rbd::holder::{ProcessPart, Unseen, UnseenReason};
 use rbd::{Details, ErrorKind, Holders};
 
-use super::tree::{Tree, summary};
+use super::tree::{Tree, mount_of, summary};
 
 const MOUNTED: &str = "1000030 1000021 252:16 / /mnt/a rw - ext4 /dev/rbd1 rw\n";
 
@@ -98,8 +98,10 @@ fn hidden_processes_are_unseen_for_those_from_whom_they_are_hidden() {
         for (capabilities, is_privileged) in [("0000000000000000", false), ("000001ffffffffff", true)] {
             let tree = Tree::new();
             tree.device("rbd1", "252:16");
-            let process =
-                tree.process(1, "init", 100, &format!("1000022 1000021 0:5 / /proc rw - proc proc rw,{option}\n"));
+            // The mount that proc was read from tells, wherever it is.
+            let mount = mount_of(&tree.path("proc"));
+            let mountinfo = format!("{mount} 1000021 0:5 / /host/proc rw - proc proc rw,{option}\n");
+            let process = tree.process(1, "init", 100, &mountinfo);
             process.write("status", &format!("Name:\tinit\nCapEff:\t{capabilities}\n"));
             let unseen = tree.holders("252:16").unseen().contains(&Unseen::HiddenProcesses);
             assert_eq!(unseen, hides && !is_privileged, "{option} {capabilities}");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rbd::holder::{FileUse, HolderKind};
 
-use super::tree::{Tree, device_of, summary};
+use super::tree::{Tree, device_of, mount_of, summary};
 
 /// A tree, with the name in sysfs of the device that it is on.
 fn tree() -> (Tree, String) {
@@ -14,12 +14,6 @@ fn tree() -> (Tree, String) {
     tree.process(1, "init", 100, "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
     tree.write("elsewhere/file", "");
     (tree, device)
-}
-
-/// The number of the mount that a file of this machine is on.
-fn mount_of(path: &Path) -> u64 {
-    use rustix::fs::{AtFlags, CWD, StatxFlags};
-    rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).unwrap().stx_mnt_id
 }
 
 #[test]

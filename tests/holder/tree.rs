@@ -157,3 +157,9 @@ pub fn device_of(path: &Path) -> DeviceNumber {
     use std::os::unix::fs::MetadataExt;
     DeviceNumber::from_dev(fs::metadata(path).unwrap().dev())
 }
+
+/// The number of the mount that a file of this machine is on.
+pub fn mount_of(path: &Path) -> u64 {
+    use rustix::fs::{AtFlags, CWD, StatxFlags};
+    rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).unwrap().stx_mnt_id
+}
