@@ -33,6 +33,7 @@ mod kcmp;
 mod kind;
 mod mountinfo;
 mod namespace;
+mod newcomer;
 mod open_file;
 mod parallel;
 mod report;

@@ -41,6 +41,8 @@ impl Reading {
 #[derive(Debug)]
 pub(super) struct Readings {
     pub(super) all: Vec<Reading>,
+    /// The namespaces and roots that were read.
+    pub(super) views: HashSet<View>,
     /// The namespace of the thread that asked.
     pub(super) own_namespace: Option<u64>,
 }
@@ -65,6 +67,7 @@ impl Readings {
         let reader = Arc::clone(host);
         let answers = parallel::each(&views, deadline, move |(_, tasks)| read_one(&reader, tasks));
         let mut all = Vec::with_capacity(views.len());
+        let mut read = HashSet::with_capacity(views.len());
         for ((view, tasks), answer) in views.iter().zip(answers) {
             match answer.unwrap_or(Err(UnseenReason::TimedOut)) {
                 Ok((task, text)) => {
@@ -72,6 +75,7 @@ impl Readings {
                         let reason = UnseenReason::NotUnderstood;
                         unseen.push(Unseen::Process { pid: task.pid, part: ProcessPart::Mounts, reason });
                     }
+                    read.insert(*view);
                     all.push(Reading { namespace: view.namespace, task, text });
                 }
                 Err(reason) => {
@@ -79,7 +83,7 @@ impl Readings {
                 }
             }
         }
-        let readings = Self { all, own_namespace: own.map(|view| view.namespace) };
+        let readings = Self { all, views: read, own_namespace: own.map(|view| view.namespace) };
         readings.report_namespaces_without_process(host, &views, unseen);
         readings
     }

@@ -14,6 +14,7 @@ use super::host::{self, Host};
 use super::kind::{Holder, HolderKind, KernelUser, Process};
 use super::mountinfo::{self, MountLine};
 use super::namespace::{Reading, Readings};
+use super::newcomer;
 use super::open_file::{self, Wanted};
 use super::parallel;
 use super::stack::{self, DeviceNames, Stack};
@@ -148,6 +149,8 @@ impl Search {
                 }
             }
         }
+        let files = (!self.mounts_only).then_some(&wanted);
+        newcomer::look_at(&host, &pids, &readings, files, deadline, &mut holders, &mut unseen);
         for (on, file_system) in wanted.file_systems.without_user(&holders) {
             unseen.push(Unseen::FileSystemUser { file_system: file_system.clone() });
             holders.push(Holder { on, kind: HolderKind::Kernel(KernelUser::FileSystem { file_system }) });
@@ -205,7 +208,8 @@ fn report_limits(host: &Host, readings: &Readings, unseen: &mut Vec<Unseen>) {
         let hidepid = mountinfo::option_value(line.super_options, b"hidepid");
         !matches!(hidepid, None | Some(b"0" | b"off" | b"1" | b"noaccess"))
     });
-    if hides && !has_capability(&host.read("self/status").unwrap_or_default(), CAP_SYS_PTRACE) {
+    let status = host.read("thread-self/status").or_else(|_| host.read("self/status")).unwrap_or_default();
+    if hides && !has_capability(&status, CAP_SYS_PTRACE) {
         unseen.push(Unseen::HiddenProcesses);
     }
 }

@@ -44,7 +44,7 @@ impl Task {
 
 /// What a task's mountinfo depends on. The path of the root does not tell roots apart (a mount can cover another), the
 /// directory and its mount do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct View {
     pub(super) namespace: u64,
     root: (crate::DeviceNumber, u64, Option<u64>),

@@ -87,7 +87,7 @@ pub enum ProcessPart {
 pub enum UnseenReason {
     /// It needs root, or CAP_SYS_PTRACE in the process's user namespace (EACCES, EPERM).
     PermissionDenied,
-    /// It ended while it was looked at, and may have left what it held to another.
+    /// It ended while it was looked at, and may have left what it held to another that could not be looked at either.
     Gone,
     /// The deadline passed first, perhaps because reading it hangs.
     TimedOut,

@@ -1,5 +1,6 @@
 //! Who holds a device, against the real proc and sysfs.
 
+use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::thread;
 
@@ -179,17 +180,20 @@ fn an_open_descriptor_of_the_device_is_found() {
 
 #[test]
 fn a_mapping_of_the_device_without_a_descriptor_is_found() {
+    const LENGTH: usize = 4096;
     let disk = Disk::empty();
-    let program = format!(
-        "import mmap,os,sys\nf=os.open('{}',os.O_RDONLY)\nm=mmap.mmap(f,4096,prot=mmap.PROT_READ)\nos.close(f)\n\
-         m2=m\nprint('ready',flush=True)\nsys.stdin.read()",
-        disk.device.display()
-    );
-    let script = Script::run(Command::new("python3").args(["-c", &program]));
-    let holders = disk.holders();
+    let file = std::fs::File::open(&disk.device).unwrap();
+    // SAFETY: mmap(2) at an address of its choice touches no memory of ours; the mapping is never read.
+    let mapping =
+        unsafe { libc::mmap(std::ptr::null_mut(), LENGTH, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+    assert_ne!(mapping, libc::MAP_FAILED);
+    drop(file);
+    let holders = disk.holders_when(|holders| holders.len() == 1);
+    // SAFETY: it is the mapping made above, and nothing points into it.
+    unsafe { libc::munmap(mapping, LENGTH) };
     let HolderKind::Device(user) = &only(&holders).kind else { panic!("{holders}") };
-    assert_eq!(user.process.pid, script.pid());
-    assert!(user.files.iter().any(|file| file.usage == FileUse::Mapping), "{holders}");
+    let uses: Vec<_> = user.files.iter().map(|file| file.usage).collect();
+    assert_eq!((user.process.pid, &uses[..]), (std::process::id().try_into().unwrap(), &[FileUse::Mapping][..]));
 }
 
 #[test]
@@ -308,6 +312,14 @@ fn a_namespace_kept_by_a_descriptor_is_unseen_with_the_descriptor() {
     let is_kept = |unseen: &&Unseen| matches!(unseen, Unseen::Namespace { process, .. } if process.pid == own);
     assert!(unseen(&holders).iter().any(is_kept), "{holders}");
     drop(file);
+}
+
+#[test]
+fn processes_that_come_and_go_do_not_keep_an_answer_from_being_complete() {
+    let disk = Disk::ext4();
+    let _busy = Script::run(Command::new("sh").args(["-c", "echo ready; while :; do /bin/true; done"]));
+    let mut answers = (0..20).map(|_| disk.search().run().unwrap());
+    assert!(answers.any(|holders| unseen(&holders).is_empty()));
 }
 
 /// Runs `look` in a thread that has given up root.
