@@ -161,6 +161,8 @@ pub fn errno(error: &rbd::Error) -> i32 {
         (_, Details::Name(NameError::TooLong { .. })) => libc::ENAMETOOLONG,
         // No pool, image or object has a name that Ceph cannot have made.
         (ErrorKind::InvalidName, _) => libc::ENOENT,
+        (ErrorKind::NotFound | ErrorKind::NoMonitor | ErrorKind::ModuleNotLoaded, _) => libc::ENOENT,
+        (ErrorKind::InvalidInput | ErrorKind::NodeUnusable, _) => libc::EINVAL,
         (ErrorKind::TimedOut, _) => libc::ETIMEDOUT,
         _ => libc::EIO,
     })

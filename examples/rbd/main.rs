@@ -10,6 +10,7 @@
 mod arguments;
 #[path = "../ceph_arguments/mod.rs"]
 mod ceph_arguments;
+mod device;
 mod fallback;
 mod feature;
 mod format;
@@ -25,7 +26,8 @@ use ceph_arguments::{CephArguments, Stop};
 use rbd::Cluster;
 use rbd::rados::ClusterBuilder;
 
-const COMMANDS: &[&Command] = &[&info::COMMAND, &status::COMMAND, &feature::DISABLE, &feature::ENABLE];
+const COMMANDS: &[&Command] =
+    &[&info::COMMAND, &status::COMMAND, &feature::DISABLE, &feature::ENABLE, &device::LIST, &device::UNMAP];
 
 fn run(given: &[String]) -> Result<(), Stop> {
     let mut ceph = CephArguments::take(given)?;

@@ -1,6 +1,8 @@
 //! Which image: by options, by a spec, or by both.
 
-use rbd::{Cluster, ImageId, ImageName, NamespaceName, Pool, PoolName, SnapshotName};
+use std::fmt;
+
+use rbd::{Cluster, ImageId, ImageName, ImageSpec, NamespaceName, Pool, PoolName, SnapshotName};
 
 use crate::arguments::Arguments;
 use crate::ceph_arguments::{Stop, errno, strerror};
@@ -91,6 +93,16 @@ impl Names {
         Ok(())
     }
 
+    /// As a spec, in the pool that is named.
+    pub fn spec(&self) -> rbd::Result<ImageSpec> {
+        let (pool, spec) = (PoolName::new(&*self.pool)?, ImageSpec::new(ImageName::new(&*self.image)?));
+        let spec = match &*self.namespace {
+            "" => spec.in_pool(pool),
+            namespace => spec.in_namespace(pool, NamespaceName::new(namespace)?),
+        };
+        Ok(if self.snapshot.is_empty() { spec } else { spec.at_snapshot(SnapshotName::new(&*self.snapshot)?) })
+    }
+
     /// Opens the pool, and makes sure of the namespace.
     pub fn open_pool(&self, cluster: &Cluster) -> Result<Pool, Stop> {
         let default = cluster.config("rbd_default_pool").unwrap_or_default();
@@ -150,6 +162,15 @@ impl Names {
         let errno = errno(error);
         let image = id.map_or_else(|| self.image.clone(), |id| format!("with id {id}"));
         Stop::Exit(errno, format!("rbd: error opening image {image}: {}", strerror(errno)))
+    }
+}
+
+/// `POOL/[NAMESPACE/]IMAGE[@SNAPSHOT]`
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pool, namespace, image, snapshot } = self;
+        write!(f, "{pool}/{namespace}{}{image}", if namespace.is_empty() { "" } else { "/" })?;
+        write!(f, "{}{snapshot}", if snapshot.is_empty() { "" } else { "@" })
     }
 }
 

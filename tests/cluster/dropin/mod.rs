@@ -195,6 +195,14 @@ fn arguments_that_are_wrong() {
     }
 }
 
+#[test]
+fn devices_that_are_not_there() {
+    let pool = prepare(&[]);
+    for line in cases(include_str!("devices.cases")) {
+        RBD.agree(&words(&pool, line));
+    }
+}
+
 /// Each program changes an image of its own, and the two stay the same.
 #[test]
 fn features_are_changed_alike() {
