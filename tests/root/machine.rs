@@ -28,13 +28,22 @@ impl Disk {
         let image = directory.path().join("disk.img");
         std::fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
         let device = sh(&format!("losetup --find --show --partscan {}", image.display())).into();
-        Self { directory, device }
+        let disk = Self { directory, device };
+        disk.wait_for_udev();
+        disk
     }
 
     pub fn ext4() -> Self {
         let disk = Self::empty();
         sh(&format!("mkfs.ext4 -q {}", disk.device.display()));
+        disk.wait_for_udev();
         disk
+    }
+
+    /// Where udev runs, it opens the device to see what is on it: a holder, but not the test's.
+    fn wait_for_udev(&self) {
+        let holders = self.holders_when(Holders::is_empty);
+        assert!(holders.is_empty(), "{holders}");
     }
 
     /// A directory to mount on.
