@@ -1,6 +1,6 @@
 //! `rbd_image_t`: open, use, and close once.
 
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CString, c_int};
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
@@ -30,14 +30,6 @@ unsafe impl Sync for ImageHandle {}
 pub(crate) enum Find<'a> {
     Name(&'a str),
     Id(&'a str),
-}
-
-/// A lock as cls_lock keeps it. The cookie is verbatim: those of automatic locks hold a space.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct LockerText {
-    pub(crate) client: String,
-    pub(crate) cookie: String,
-    pub(crate) address: String,
 }
 
 impl ImageHandle {
@@ -103,81 +95,6 @@ impl ImageHandle {
         // SAFETY: these watchers are from the call above, and freed once.
         unsafe { ceph_sys::rbd_watchers_list_cleanup(watchers.as_mut_ptr(), watchers.len()) };
         Ok(list)
-    }
-
-    /// Mode and owners' addresses of the lock of the exclusive-lock feature; none is `ENOENT`.
-    pub(crate) fn lock_owners(&self) -> Result<(ceph_sys::rbd_lock_mode_t, Vec<String>), Errno> {
-        let mut mode = 0;
-        let mut owners = grow(4, |buffer: &mut [MaybeUninit<*mut c_char>], size| {
-            // SAFETY: the buffer has `size` places; on -ERANGE nothing is written but the size.
-            unsafe { ceph_sys::rbd_lock_get_owners(self.raw, &mut mode, buffer.as_mut_ptr().cast(), size) }
-        })?;
-        // SAFETY: the call set NUL-terminated strings.
-        let list = owners.iter().map(|owner| unsafe { text(*owner) }).collect();
-        // SAFETY: these strings are from the call above, and freed once.
-        unsafe { ceph_sys::rbd_lock_get_owners_cleanup(owners.as_mut_ptr(), owners.len()) };
-        Ok((mode, list))
-    }
-
-    pub(crate) fn is_lock_owner(&self) -> Result<bool, Errno> {
-        let mut is_owner: c_int = 0;
-        // SAFETY: an open image and a place to write to.
-        check(unsafe { ceph_sys::rbd_is_exclusive_lock_owner(self.raw, &mut is_owner) })?;
-        Ok(is_owner != 0)
-    }
-
-    /// All locks on the header object, manual ones too.
-    pub(crate) fn lockers(&self) -> Result<Vec<LockerText>, Errno> {
-        let mut sizes = [256_usize; 4];
-        loop {
-            let mut buffers = sizes.map(|size| vec![0_u8; size]);
-            let [tag, clients, cookies, addresses] = buffers.each_mut().map(|buffer| buffer.as_mut_ptr().cast());
-            let [tag_size, clients_size, cookies_size, addresses_size] = &mut sizes;
-            let mut exclusive = 0;
-            // SAFETY: four buffers with their sizes, which the call sets to what it needs.
-            let found = check(unsafe {
-                ceph_sys::rbd_list_lockers(
-                    self.raw,
-                    &mut exclusive,
-                    tag,
-                    tag_size,
-                    clients,
-                    clients_size,
-                    cookies,
-                    cookies_size,
-                    addresses,
-                    addresses_size,
-                )
-            });
-            let found = match found {
-                Err(Errno::RANGE) => {
-                    // At least doubled, so that the loop ends however odd the sizes are that it was told.
-                    for (size, buffer) in sizes.iter_mut().zip(&buffers) {
-                        *size = (*size).max(buffer.len() * 2);
-                    }
-                    if sizes.iter().any(|size| *size > super::LARGEST) {
-                        return Err(Errno::RANGE);
-                    }
-                    continue;
-                }
-                found => usize::try_from(found?).unwrap_or(0),
-            };
-            // Each buffer is that many strings, each ended by a NUL.
-            let [_, clients, cookies, addresses] = &buffers;
-            let strings = |buffer: &[u8]| -> Vec<String> {
-                let strings = buffer.split(|byte| *byte == 0).take(found);
-                strings.map(|string| String::from_utf8_lossy(string).into_owned()).collect()
-            };
-            let lockers = strings(clients).into_iter().zip(strings(cookies)).zip(strings(addresses));
-            return Ok(lockers.map(|((client, cookie), address)| LockerText { client, cookie, address }).collect());
-        }
-    }
-
-    /// Breaks a lock; librbd blocklists its owner first (`rbd_blocklist_on_break_lock`, on by default).
-    pub(crate) fn break_lock(&self, client: &str, cookie: &str) -> Result<(), Errno> {
-        let (client, cookie) = (c_string(client)?, c_string(cookie)?);
-        // SAFETY: an open image and two NUL-terminated strings.
-        check(unsafe { ceph_sys::rbd_break_lock(self.raw, client.as_ptr(), cookie.as_ptr()) }).map(drop)
     }
 
     pub(crate) fn update_features(&self, features: u64, enable: bool) -> Result<(), Errno> {

@@ -10,6 +10,7 @@ mod fork;
 pub(crate) mod image;
 pub(crate) mod image_info;
 pub(crate) mod io;
+pub(crate) mod lock;
 pub(crate) mod migration;
 
 use std::ffi::{CStr, CString, c_char, c_int};

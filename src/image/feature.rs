@@ -4,9 +4,12 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::Image;
+use super::lock::lockers;
+use crate::deadline::Deadline;
 use crate::error::{Details, Error, ErrorKind, Result};
 use crate::feature::{Cascade, FeatureChange, FeaturePlan, FeatureStep, Features};
 use crate::ffi::callback::Progress;
+use crate::lock::{LockMode, LockOwner, Locker};
 
 /// A step of a plan that has been carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +42,9 @@ impl Image {
 
     /// Carries out a plan; `report` is told of each step that is done. The deadline holds for each step.
     ///
-    /// A client that has the image open hands its lock over for the time of a change. One that does not (mapped or opened
-    /// `exclusive`, locked by hand, or dead) makes the change fail.
+    /// A living client of librbd that has the image's lock carries out the change itself, or hands the lock over for as
+    /// long as that takes. A kernel client that has mapped the image `exclusive`, a lock taken by hand and an owner that
+    /// does not answer are in the way.
     ///
     /// # Errors
     ///
@@ -49,8 +53,16 @@ impl Image {
     /// are done.
     pub fn apply(&self, plan: &FeaturePlan, mut report: impl FnMut(&StepReport)) -> Result<()> {
         for &step in plan.steps() {
-            let started = Instant::now();
-            self.apply_step(step)?;
+            let (started, deadline) = (Instant::now(), Deadline::after(self.deadline));
+            // As wanted already where somebody else has just carried out the same plan.
+            let current = self.features()?;
+            let features = match step.change {
+                FeatureChange::Enable => step.features.difference(current),
+                FeatureChange::Disable => step.features.intersection(current),
+            };
+            if !features.is_empty() {
+                self.until(deadline).apply_step(FeatureStep { features, ..step })?;
+            }
             report(&StepReport { step, elapsed: started.elapsed() });
         }
         Ok(())
@@ -64,13 +76,32 @@ impl Image {
     /// Those of [`apply`](Self::apply).
     #[doc(alias = "rbd_update_features")]
     pub fn apply_step(&self, step: FeatureStep) -> Result<()> {
-        let (bits, enable) = (step.features.bits(), step.change == FeatureChange::Enable);
-        let operation = match step.change {
-            FeatureChange::Enable => "enable features of image",
-            FeatureChange::Disable => "disable features of image",
+        let (operation, enable) = match step.change {
+            FeatureChange::Enable => ("enable features of image", true),
+            FeatureChange::Disable => ("disable features of image", false),
         };
-        self.call(operation, move |image| image.update_features(bits, enable))
-            .map_err(|error| self.explain_refusal(operation, error))
+        let deadline = Deadline::after(self.deadline);
+        // Who has the lock is asked before: when the deadline has passed there is no time left to ask.
+        let read_only = self.read_only;
+        let lockers = self.call_and_parse(operation, move |image| {
+            if read_only || image.is_lock_owner()? { Ok(Vec::new()) } else { lockers(image) }
+        })?;
+        let changed = self.until(deadline).call(operation, move |image| image.update_features(step.features.bits(), enable));
+        changed.map_err(|error| match error.kind() {
+            ErrorKind::ReadOnly | ErrorKind::Busy | ErrorKind::TimedOut if !lockers.is_empty() => {
+                let owner = |locker: &Locker| LockOwner::new(LockMode::Exclusive, locker.address.to_string());
+                self.error(ErrorKind::LockHeld, operation)
+                    .with_details(Details::LockOwners(lockers.iter().map(owner).collect()))
+                    .with_hint("it does not give the lock up: end that client, or break the lock if it is dead")
+                    .with_source(error)
+            }
+            _ => error,
+        })
+    }
+
+    /// The same image for what is left of the time.
+    fn until(&self, deadline: Deadline) -> Self {
+        Self { deadline: deadline.left(), ..self.clone() }
     }
 
     /// Rebuilds the object map, which librbd flags as invalid when the feature is enabled on an image that has data.
@@ -87,31 +118,6 @@ impl Image {
         connection.check_usable(REBUILD, &self.label)?;
         let rebuilt = self.handle.rebuild_object_map(Progress::new(&mut progress));
         rebuilt.map_err(|errno| connection.error(REBUILD, &self.label, errno))
-    }
-
-    /// Finds out whether it is another's lock that a change failed on.
-    fn explain_refusal(&self, operation: &'static str, error: Error) -> Error {
-        let refused = matches!(error.kind(), ErrorKind::ReadOnly | ErrorKind::Busy | ErrorKind::TimedOut);
-        if self.read_only || !refused {
-            return error;
-        }
-        // Automatic locks and those taken by hand are on the same object; a dead cluster tells of neither.
-        let quick = self.with_deadline(Duration::from_secs(5));
-        let own = self.pool.cluster().instance_id();
-        let lockers = quick.lockers().unwrap_or_default();
-        let others: Vec<_> =
-            lockers.iter().filter(|locker| crate::watcher::parse_client_id(&locker.client).ok() != Some(own)).collect();
-        if others.is_empty() {
-            return error;
-        }
-        let owners = others
-            .into_iter()
-            .map(|locker| crate::LockOwner::new(crate::LockMode::Exclusive, locker.address.to_string()))
-            .collect();
-        self.error(ErrorKind::LockHeld, operation)
-            .with_details(Details::LockOwners(owners))
-            .with_hint("it does not give the lock up: end that client, or break the lock if it is dead")
-            .with_source(error)
     }
 
     /// A plan knows the features only: `disable exclusive-lock of kube/pvc-1`.

@@ -286,11 +286,11 @@ fn read(image: &ImageHandle, pool: &Pool, snapshot: Option<&SnapshotName>) -> Re
     })
 }
 
-fn id_of(image: &ImageHandle) -> Result<Option<ImageId>, Failure> {
+pub(super) fn id_of(image: &ImageHandle) -> Result<Option<ImageId>, Failure> {
     if image.is_format_1()? { Ok(None) } else { Ok(Some(ImageId::new(image.id()?)?)) }
 }
 
-fn header_of(id: Option<&ImageId>, image: &ImageHandle) -> Result<HeaderObject, Failure> {
+pub(super) fn header_of(id: Option<&ImageId>, image: &ImageHandle) -> Result<HeaderObject, Failure> {
     match id {
         Some(id) => Ok(HeaderObject::of_id(id)),
         None => Ok(HeaderObject::of_format_1(&ImageName::new(image.name()?)?)),

@@ -1,10 +1,15 @@
 //! Who holds an image's lock, and breaking it.
 
 use super::Image;
+use super::info::{header_of, id_of};
+use crate::address::EntityAddress;
 use crate::error::{Details, ErrorKind, Result};
 use crate::feature::Features;
 use crate::ffi::Errno;
+use crate::ffi::image::ImageHandle;
+use crate::ffi::lock::{LOCK_OF_IMAGE, LockerText};
 use crate::lock::{LockMode, LockOwner, Locker};
+use crate::rados::connection::Failure;
 
 /// Whose lock may be broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,16 +49,9 @@ impl Image {
 
     /// All locks on the image, those that were taken by hand (`rbd lock add`) too; what `rbd lock ls` prints.
     #[doc(alias = "rbd_list_lockers")]
+    #[doc(alias = "rados_list_lockers")]
     pub fn lockers(&self) -> Result<Vec<Locker>> {
-        self.call_and_parse("list locks of image", |image| {
-            let lockers = match image.lockers() {
-                // Without any lock the object may not even have the attribute.
-                Err(Errno::NOT_FOUND) => Vec::new(),
-                lockers => lockers?,
-            };
-            let lockers = lockers.into_iter();
-            lockers.map(|locker| Ok(Locker::new(locker.client, locker.cookie, locker.address.parse()?))).collect()
-        })
+        self.call_and_parse("list locks of image", lockers)
     }
 
     /// Breaks a lock. librbd puts its owner on the blocklist first (`rbd_blocklist_on_break_lock`, on by default), so
@@ -76,4 +74,14 @@ impl Image {
         let locker = locker.clone();
         self.call(BREAK, move |image| image.break_lock(&locker.client, &locker.cookie))
     }
+}
+
+pub(super) fn lockers(image: &ImageHandle) -> Result<Vec<Locker>, Failure> {
+    let header = header_of(id_of(image)?.as_ref(), image)?;
+    let lockers = image.io().lockers(header.as_str(), LOCK_OF_IMAGE)?.into_iter();
+    let locker = |locker: LockerText| {
+        let address = locker.address.parse::<EntityAddress>()?.without_protocol();
+        Ok(Locker::new(locker.client, locker.cookie, address))
+    };
+    lockers.map(locker).collect()
 }

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+const HOLD_IMAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster/hold-image");
+
 /// A cluster made by `tests/cluster/dev-cluster`: one mon, one OSD, cephx, a pool `rbd`.
 #[derive(Debug)]
 pub struct TestCluster {
@@ -111,7 +113,12 @@ impl TestCluster {
     /// Another program that has written to the image and has it open until the guard goes: one watcher, which owns the
     /// exclusive lock.
     pub fn lock_image(&self, spec: &str) -> Holder {
-        self.hold(Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster/hold-image")).arg(spec), "held")
+        self.hold(Command::new(HOLD_IMAGE).arg(spec), "held")
+    }
+
+    /// The same, with a lock that it hands over to nobody.
+    pub fn keep_lock_of_image(&self, spec: &str) -> Holder {
+        self.hold(Command::new(HOLD_IMAGE).args([spec, "keep-lock"]), "held")
     }
 
     /// Waits until the program says that it is ready. It ends at the end of its standard input, so also if this test
