@@ -10,6 +10,7 @@ use crate::ffi::image::ImageHandle;
 use crate::ffi::lock::{LOCK_OF_IMAGE, LockerText};
 use crate::lock::{LockMode, LockOwner, Locker};
 use crate::rados::connection::Failure;
+use crate::rados::watcher::parse;
 
 /// Whose lock may be broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,15 +65,26 @@ impl Image {
     #[doc(alias = "rbd_break_lock")]
     pub fn break_lock(&self, locker: &Locker, whose: BreakLock) -> Result<()> {
         const BREAK: &str = "break lock of image";
-        if whose == BreakLock::OnlyIfDead && locker.is_alive(&self.watchers()?) {
+        let wanted = locker.clone();
+        let is_alive = self.call_and_parse(BREAK, move |image| {
+            // librbd puts whoever has this client number on the blocklist, and only then looks at the cookie.
+            if !lockers(image)?.contains(&wanted) {
+                return Err(Errno::NOT_FOUND.into());
+            }
+            if whose == BreakLock::OnlyIfDead && wanted.is_alive(&parse(image.watchers()?)?) {
+                return Ok(true);
+            }
+            image.break_lock(&wanted.client, &wanted.cookie)?;
+            Ok(false)
+        })?;
+        if is_alive {
             let owner = LockOwner::new(LockMode::Exclusive, locker.address.to_string());
             return Err(self
                 .error(ErrorKind::LockHeld, BREAK)
                 .with_details(Details::LockOwners(vec![owner]))
                 .with_hint("its owner is alive: it watches the image"));
         }
-        let locker = locker.clone();
-        self.call(BREAK, move |image| image.break_lock(&locker.client, &locker.cookie))
+        Ok(())
     }
 }
 

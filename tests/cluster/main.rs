@@ -9,6 +9,7 @@ mod ground;
 mod info;
 mod library;
 mod listing;
+mod locks;
 mod object_map;
 mod objects;
 mod support;
