@@ -111,7 +111,11 @@ impl ImageHandle {
         code.map(drop)
     }
 
+    /// Fewer bytes than asked for where the image ends before them.
     pub(crate) fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
+        // What is beyond the end needs no room: the caller may ask for more than there is memory.
+        let left = self.layout()?.size.saturating_sub(offset);
+        let length = usize::try_from(left).map_or(length, |left| length.min(left.max(1)));
         let mut buffer = super::buffer(length)?;
         // SAFETY: the buffer has `length` bytes of room.
         let read = check(unsafe { ceph_sys::rbd_read(self.raw, offset, length, buffer.as_mut_ptr().cast()) })?;
@@ -122,7 +126,9 @@ impl ImageHandle {
 
     pub(crate) fn write(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
         // SAFETY: the call reads that many bytes of the slice and returns after that.
-        check(unsafe { ceph_sys::rbd_write(self.raw, offset, data.len(), data.as_ptr().cast()) }).map(drop)
+        let written = check(unsafe { ceph_sys::rbd_write(self.raw, offset, data.len(), data.as_ptr().cast()) })?;
+        // C leaves out what is beyond the end, and calls that a success.
+        if usize::try_from(written) == Ok(data.len()) { Ok(()) } else { Err(Errno::INVALID) }
     }
 
     pub(crate) fn flush(&self) -> Result<(), Errno> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::lock::LOCK_HINT;
 use crate::error::{Details, Error, ErrorKind, Result};
 use crate::feature::Features;
 use crate::ffi::image as ffi;
@@ -67,13 +68,14 @@ impl Pool {
     /// # Errors
     ///
     /// `Busy` where somebody watches it, with the watchers in [`Error::details`] as far as they can be read; errno 39
-    /// (ENOTEMPTY, kind `Other`) where it has snapshots.
+    /// (ENOTEMPTY, kind `Other`) where it has snapshots; `TimedOut`, also where a lock was taken by hand.
     #[doc(alias = "rbd_remove")]
     pub fn remove_image(&self, name: &ImageName) -> Result<()> {
         let (io, old) = (Arc::clone(&self.io), name.clone());
         let removed = self.call("remove image", &format_args!("{self}/{name}"), move || ffi::remove(&io, old.as_str()));
         removed.map_err(|error| match error.kind() {
             ErrorKind::Busy => self.name_watchers(name, error),
+            ErrorKind::TimedOut => error.with_hint(LOCK_HINT),
             _ if error.errno() == Some(libc::ENOTEMPTY) => error.with_hint("it has snapshots"),
             _ => error,
         })

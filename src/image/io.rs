@@ -3,15 +3,16 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Image;
+use super::lock::LOCK_HINT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ffi::Errno;
 
 impl Image {
-    /// Reads `length` bytes from `offset` (in bytes).
+    /// Reads `length` bytes from `offset` (in bytes); fewer where the image ends.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` beyond the end of the image; otherwise as every call.
+    /// `InvalidInput` from the end of the image on; otherwise as every call.
     #[doc(alias = "rbd_read")]
     pub fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
         self.call("read image", move |image| image.read(offset, length))
@@ -21,18 +22,20 @@ impl Image {
     ///
     /// # Errors
     ///
-    /// `ReadOnly`; `InvalidInput` beyond the end of the image; `TimedOut`: the write may still take effect, or, on a
-    /// connection with an [OSD time-out](crate::rados::ClusterBuilder::osd_timeout), be lost.
+    /// `ReadOnly`, also where another client keeps the image's lock; `InvalidInput` where it goes beyond the end of the
+    /// image: what is before the end may be written then. `TimedOut`, also where a lock was taken by hand: the write may
+    /// still take effect, or, on a connection with an [OSD time-out](crate::rados::ClusterBuilder::osd_timeout), be lost.
     #[doc(alias = "rbd_write")]
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         let (data, lost) = (data.to_vec(), std::sync::Arc::clone(&self.write_lost));
-        self.call("write image", move |image| {
+        let written = self.call("write image", move |image| {
             let written = image.write(offset, &data);
             if written == Err(Errno::TIMED_OUT) {
                 lost.store(true, Ordering::Relaxed);
             }
             written
-        })
+        });
+        written.map_err(|error| if error.kind() == ErrorKind::TimedOut { error.with_hint(LOCK_HINT) } else { error })
     }
 
     /// Waits until what was written is safe on the OSDs.

@@ -88,6 +88,10 @@ impl Image {
     }
 }
 
+/// What may be the matter where librbd wanted the lock and the deadline passed.
+pub(super) const LOCK_HINT: &str =
+    "the cluster did not answer in time, or the image's lock is held: see Image::lockers";
+
 pub(super) fn lockers(image: &ImageHandle) -> Result<Vec<Locker>, Failure> {
     let header = header_of(id_of(image)?.as_ref(), image)?;
     let lockers = image.io().lockers(header.as_str(), LOCK_OF_IMAGE)?.into_iter();

@@ -15,7 +15,8 @@ use crate::rados::{Cluster, Pool};
 /// An open image. Clones share the handle; the image is closed when the last of them is gone.
 ///
 /// An image that is open read-write watches its own header object, and so is seen by everybody as a user of the image;
-/// one that is open read-only is not.
+/// one that is open read-only is not. What others change (its size, features, snapshots) reaches a read-write handle
+/// only: a read-only one says for ever what was so when it was opened. Watchers and locks are asked for each time.
 ///
 /// See the [table](crate::rados) for threads and closing.
 #[derive(Debug, Clone)]
@@ -32,7 +33,7 @@ pub struct Image {
 }
 
 impl Pool {
-    /// Opens an image to read. It does not become a watcher of it.
+    /// Opens an image to read. It does not become a watcher of it, and so does not learn of later changes.
     ///
     /// # Errors
     ///

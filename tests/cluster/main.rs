@@ -6,6 +6,7 @@ mod connect;
 mod dropin;
 mod features;
 mod ground;
+mod images;
 mod info;
 mod library;
 mod listing;
