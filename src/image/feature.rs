@@ -86,16 +86,22 @@ impl Image {
         let lockers = self.call_and_parse(operation, move |image| {
             if read_only || image.is_lock_owner()? { Ok(Vec::new()) } else { lockers(image) }
         })?;
-        let changed = self.until(deadline).call(operation, move |image| image.update_features(step.features.bits(), enable));
-        changed.map_err(|error| match error.kind() {
-            ErrorKind::ReadOnly | ErrorKind::Busy | ErrorKind::TimedOut if !lockers.is_empty() => {
-                let owner = |locker: &Locker| LockOwner::new(LockMode::Exclusive, locker.address.to_string());
-                self.error(ErrorKind::LockHeld, operation)
-                    .with_details(Details::LockOwners(lockers.iter().map(owner).collect()))
-                    .with_hint("it does not give the lock up: end that client, or break the lock if it is dead")
-                    .with_source(error)
+        let changed =
+            self.until(deadline).call(operation, move |image| image.update_features(step.features.bits(), enable));
+        changed.map_err(|error| {
+            let hint = match error.kind() {
+                ErrorKind::ReadOnly | ErrorKind::Busy => {
+                    "it keeps the lock: end that client, or break the lock if it is dead"
+                }
+                ErrorKind::TimedOut => "it did not let go in time: the change may still take effect once it does",
+                _ => return error,
+            };
+            if lockers.is_empty() {
+                return error;
             }
-            _ => error,
+            let owner = |locker: &Locker| LockOwner::new(LockMode::Exclusive, locker.address.to_string());
+            let owners = lockers.iter().map(owner).collect();
+            error.with_kind(ErrorKind::LockHeld).with_details(Details::LockOwners(owners)).with_hint(hint)
         })
     }
 

@@ -159,6 +159,7 @@ fn a_lock_taken_by_hand_is_in_the_way() {
     TestCluster::shared().rbd(["lock", "add", &pool.spec("image"), "by hand"]);
     let error = image.disable_features(Features::OBJECT_MAP, Cascade::Yes).unwrap_err();
     held_by(&error, &lock_of(&image));
+    assert_eq!(error.errno(), Some(libc::EROFS));
     assert_eq!(seen_by_rbd(&image).0, DEFAULT);
     let locker = image.lockers().unwrap().pop().unwrap();
     image.break_lock(&locker, BreakLock::OnlyIfDead).unwrap();
@@ -199,5 +200,6 @@ fn an_owner_that_does_not_answer_is_in_the_way() {
     let error = quick.disable_features(Features::OBJECT_MAP, Cascade::Yes).unwrap_err();
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     held_by(&error, &owner);
+    assert!(error.hint().unwrap().contains("may still take effect"), "{error}");
     assert_eq!(seen_by_rbd(&image).0, DEFAULT);
 }
