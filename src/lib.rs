@@ -42,6 +42,7 @@
 #![deny(unsafe_code)]
 
 pub mod address;
+pub mod config;
 mod deadline;
 mod device_number;
 mod error;
