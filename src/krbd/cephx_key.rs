@@ -23,7 +23,7 @@ pub enum KeyType {
     /// AES-128, which every kernel takes.
     Aes,
     /// AES-256 with Kerberos 5 derivation, the default of clusters made with Ceph 20.2.4 or later. Kernels take it from
-    /// 7.0; older ones refuse it with errno 524.
+    /// 7.0; older ones refuse it with errno 524 or EINVAL.
     Aes256k,
     /// Any other number.
     Other(u16),

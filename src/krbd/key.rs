@@ -38,7 +38,8 @@ fn refused(error: &io::Error, name: &str, key_type: KeyType) -> Error {
     let errno = error.raw_os_error().unwrap_or(libc::EIO);
     let failed = Error::from_errno("hand the key to the kernel's keyring", errno).with_object(name).at(Stage::AddKey);
     match errno {
-        ENOTSUPP if key_type == KeyType::Aes256k => failed.with_kind(ErrorKind::Unsupported).with_hint(
+        // Kernels that check the length first say EINVAL.
+        ENOTSUPP | libc::EINVAL if key_type == KeyType::Aes256k => failed.with_kind(ErrorKind::Unsupported).with_hint(
             "the key is of the type aes256k, which kernels take from 7.0: this user needs a key of type aes",
         ),
         ENOTSUPP => failed.with_kind(ErrorKind::Unsupported).with_hint("this kernel cannot use keys of this type"),

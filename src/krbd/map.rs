@@ -92,14 +92,18 @@ impl Krbd {
         if self.sysfs.bus().is_dir() { Ok(()) } else { Err(sysfs::no_module(operation).with_object(object)) }
     }
 
-    /// The write has returned, so the device is there: it is new and bears the mark. Where the mark cannot be read
-    /// (before Linux 4.9), the only new one of that spec it must be.
+    /// The write has returned, so the device is there, and bears the mark. Its id may have been another's before. Where
+    /// the mark cannot be read (before Linux 4.9), it must be the only one of that spec with a new id.
     fn find_new(&self, request: &MapRequest, before: &BTreeSet<u32>, origin: &Origin) -> Result<Device> {
-        let new = self.sysfs.ids()?.into_iter().filter(|id| !before.contains(id));
-        let new = new.filter_map(|id| self.sysfs.device(id).transpose()).collect::<Result<Vec<_>>>()?;
-        if let Some(device) = new.iter().find(|device| device.origin().as_ref() == Some(origin)) {
-            return Ok(device.clone());
+        let (old, new): (Vec<_>, Vec<_>) = self.sysfs.ids()?.into_iter().partition(|id| before.contains(id));
+        for id in new.iter().chain(&old) {
+            if self.sysfs.origin(*id)?.as_ref() == Some(origin)
+                && let Some(device) = self.sysfs.device(*id)?
+            {
+                return Ok(device);
+            }
         }
+        let new = new.into_iter().filter_map(|id| self.sysfs.device(id).transpose()).collect::<Result<Vec<_>>>()?;
         let mut candidates: Vec<_> =
             new.into_iter().filter(|device| device.config.is_none() && device.is_of(&request.spec)).collect();
         let error = match (candidates.pop(), candidates.is_empty()) {

@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 use super::config_info::ConfigInfo;
 use super::device::{Device, ParentImage};
 use super::failure::Stage;
+use super::origin::Origin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::feature::Features;
 use crate::name::{ImageId, RawName};
@@ -97,6 +98,16 @@ impl Sysfs {
             // A device on its way in or out has "(none)".
             .map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
         Ok(device)
+    }
+
+    /// The mark on the mapping `id`, read alone; `None` if it has none, or is gone.
+    pub(super) fn origin(&self, id: u32) -> Result<Option<Origin>> {
+        let directory = self.device_directory(id);
+        match self.config_info(&directory) {
+            Ok(config) => Ok(config.and_then(|config| config.origin())),
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) => Err(unreadable(&directory, error)),
+        }
     }
 
     /// The add string, which only root may read.

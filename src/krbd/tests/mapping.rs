@@ -49,6 +49,20 @@ fn threads_that_map_the_same_at_once_each_get_their_own() {
 }
 
 #[test]
+fn an_id_that_was_another_mappings_before_the_map_is_found_too() {
+    let host = Host::new();
+    host.add(0, FSID_1, ["kube", "", "gone", "-"]);
+    let krbd = host.with_kernel(|bus, _, request| {
+        // Unmapped by somebody else meanwhile, and the id given out again.
+        fs::remove_dir_all(bus.join("devices/0")).unwrap();
+        map(bus, 0, request);
+        fs::write(bus.join("devices/0/config_info"), request).unwrap();
+        Ok(())
+    });
+    assert_eq!(krbd.map(&request("kube/pvc-1")).unwrap().spec().unwrap().to_string(), "kube/pvc-1");
+}
+
+#[test]
 fn a_kernel_that_does_not_repeat_the_request_is_served_by_the_difference() {
     let host = Host::new();
     host.add(0, FSID_1, ["kube", "", "pvc-1", "-"]);

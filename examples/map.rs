@@ -1,0 +1,118 @@
+//! Maps an image through the kernel's rbd driver and prints the device, without any Ceph library.
+//!
+//!     map kube/pvc-1
+//!     map kube/pvc-1@before --conf /etc/ceph/prod.conf --id kube -o queue_depth=64
+//!     map kube/pvc-1 --mon-host 192.0.2.1,192.0.2.2 --keyfile /run/secrets/kube --deadline 30
+
+use std::error::Error;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use rbd::address::MonitorAddresses;
+use rbd::config::Config;
+use rbd::krbd::{Credentials, Krbd, MapOptions, MapRequest, NodePolicy};
+use rbd::{Details, ImageSpec, PoolName, Secret};
+
+#[derive(Parser)]
+#[command(about = "Map an image through the kernel")]
+struct Arguments {
+    /// [POOL/[NAMESPACE/]]IMAGE[@SNAPSHOT]
+    spec: ImageSpec,
+    /// The pool of a spec that names none
+    #[arg(long, default_value = "rbd")]
+    pool: PoolName,
+    /// The user, without `client.`
+    #[arg(long = "id", default_value = "admin")]
+    user: String,
+    /// Where the monitors and the keyring are looked up
+    #[arg(long, short, default_value = "/etc/ceph/ceph.conf")]
+    conf: PathBuf,
+    /// These monitors, not those of the configuration, which is then read for the key only, if at all
+    #[arg(long, short = 'm')]
+    mon_host: Option<MonitorAddresses>,
+    /// The key from this keyring
+    #[arg(long, short)]
+    keyring: Option<PathBuf>,
+    /// The key from this file, which has nothing else
+    #[arg(long, conflicts_with = "keyring")]
+    keyfile: Option<PathBuf>,
+    /// Map options as for `rbd map`; may be given more than once
+    #[arg(long, short, value_name = "OPTIONS")]
+    options: Vec<MapOptions>,
+    /// Map read-only
+    #[arg(long)]
+    read_only: bool,
+    /// Give up after so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    deadline: Option<u64>,
+    /// Make the device node if nobody else does
+    #[arg(long)]
+    make_node: bool,
+    /// Load the kernel module if it is not there
+    #[arg(long)]
+    load_module: bool,
+}
+
+fn request(arguments: &Arguments) -> Result<MapRequest, Box<dyn Error>> {
+    let needs_config = arguments.mon_host.is_none() || arguments.keyring.is_none() && arguments.keyfile.is_none();
+    let config = match Config::read(&arguments.conf) {
+        Err(error) if needs_config => return Err(error.into()),
+        Err(_) => Config::parse("")?,
+        Ok(config) => config,
+    };
+    let config = config.user(&arguments.user);
+    let monitors = match &arguments.mon_host {
+        Some(monitors) => monitors.clone(),
+        None => config.monitors()?,
+    };
+    let credentials = match (&arguments.keyring, &arguments.keyfile) {
+        (Some(keyring), _) => config.credentials_in(keyring)?,
+        (None, Some(path)) => Credentials::new(&arguments.user, Secret::new(fs::read_to_string(path)?)),
+        (None, None) => config.credentials()?,
+    };
+    // The last of an option counts, as in one string.
+    let mut options = arguments.options.iter().rev().fold(MapOptions::new(), |all, earlier| all.or(earlier));
+    if arguments.read_only {
+        options = options.read_only();
+    }
+    let spec = arguments.spec.clone().with_default_pool(&arguments.pool);
+    let mut request = MapRequest::new(monitors, credentials, spec).options(options);
+    if let Some(seconds) = arguments.deadline {
+        request = request.deadline(Duration::from_secs(seconds));
+    }
+    if arguments.make_node {
+        request = request.node(NodePolicy::Create(Duration::from_secs(1)));
+    }
+    Ok(request)
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let krbd = Krbd::new();
+    if arguments.load_module {
+        krbd.load_module()?;
+    }
+    let device = krbd.map(&request(arguments)?)?;
+    println!("{}", device.node.display());
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("map: {error:#}");
+            let error = error.downcast_ref::<rbd::Error>();
+            match error.map(rbd::Error::details) {
+                // Leaving now ends the kernel's wait, and nothing is mapped.
+                Some(Details::PendingMap(_)) => eprintln!("map: given up"),
+                Some(Details::Devices(devices)) => devices.iter().for_each(|device| eprintln!("map: mapped: {device}")),
+                _ => {}
+            }
+            // As with the `rbd` program, the errno where there is one.
+            ExitCode::from(error.and_then(rbd::Error::errno).and_then(|errno| errno.try_into().ok()).unwrap_or(1))
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Tests against the kernel's real rbd driver: `tests/run guest` boots a guest that has it and runs them there, one after
+//! the other. The cluster is outside.
+
+mod busy;
+mod environment;
+mod listing;
+mod mapping;
+mod refusals;
+mod support;
