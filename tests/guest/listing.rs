@@ -59,7 +59,7 @@ fn an_image_that_was_renamed_or_moved_to_the_trash_is_still_found_by_its_id() {
     let device = image.map("").unwrap();
     let id = device.image_id.clone().unwrap();
     rbd(&["rename", "rbd/before", "rbd/after"]);
-    assert_eq!(krbd().find(id.clone()).unwrap(), [device.clone()]);
+    assert_eq!(krbd().find(id.clone()).unwrap(), std::slice::from_ref(&device));
     let after: rbd::ImageSpec = "rbd/after".parse().unwrap();
     assert_eq!(krbd().unmap(&after, &UnmapOptions::new()).unwrap_err().kind(), ErrorKind::NotMapped);
     let target = Target::from(id).of_cluster(device.fsid.unwrap());
@@ -101,7 +101,7 @@ fn two_clusters_with_the_same_names_are_told_apart() {
     assert_eq!(error.kind(), ErrorKind::Ambiguous);
     let target = Target::from(image.spec()).of_cluster(config.fsid().unwrap().unwrap());
     assert_eq!(krbd().unmap(target, &UnmapOptions::new()).unwrap()[0].device.id, other.id);
-    assert_eq!(krbd().find(image.spec()).unwrap(), [first.clone()]);
+    assert_eq!(krbd().find(image.spec()).unwrap(), std::slice::from_ref(&first));
     unmap(&first);
     outside(&[script, "destroy", &second]);
 }
