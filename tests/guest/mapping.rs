@@ -165,6 +165,8 @@ fn a_hundred_maps_and_unmaps_32_at_a_time() {
         assert_eq!(krbd().list().unwrap(), []);
         assert!(if shared == "share" { clients < 100 } else { clients == 100 }, "{clients}");
     }
+    // The next test looks for a link, behind some hundreds of events.
+    run("udevadm", &["settle", "--timeout=120"]);
 }
 
 #[test]
