@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::attach::Explanation;
 use crate::feature::Features;
+use crate::holder::Holders;
 use crate::krbd::{Device, OptionDifference, Pending, Stage};
 use crate::lock::LockOwner;
 use crate::name::NameError;
@@ -94,6 +96,8 @@ pub enum ErrorKind {
     NoMonitor,
     /// The kernel lacks features of the image (ENXIO).
     FeatureMismatch,
+    /// A map option that is for images with a certain feature only; [`Details::Features`] says which.
+    OptionNeedsFeature,
     /// The image is mapped with other options; [`Details::Options`] says which.
     OptionsDiffer,
     /// It is mapped, as the device in [`Details::Devices`], but the device node is missing or another's.
@@ -137,6 +141,15 @@ pub enum Details {
     Options(Vec<OptionDifference>),
     /// How often it was tried.
     Attempts(u32),
+    /// What may stand behind the kernel's errno.
+    Explanation(Box<Explanation>),
+    /// Who keeps a device busy that could not be unmapped, and how often that was tried.
+    Holders {
+        /// How often the kernel said that it is busy.
+        attempts: u32,
+        /// Who it is, as far as could be seen after the last of them.
+        holders: Box<Holders>,
+    },
 }
 
 impl Error {
@@ -285,6 +298,7 @@ impl ErrorKind {
             Self::Ambiguous => "more than one mapping",
             Self::NoMonitor => "no monitor for this protocol",
             Self::FeatureMismatch => "the kernel lacks features of the image",
+            Self::OptionNeedsFeature => "an option needs a feature of the image",
             Self::OptionsDiffer => "mapped with other options",
             Self::NodeUnusable => "mapped, but the device node cannot be used",
             Self::OutOfMajors => "no major number left",
@@ -337,6 +351,14 @@ impl Details {
             Self::PendingMap(_) | Self::PendingUnmap(_) => f.write_str(", and the kernel goes on in the background"),
             Self::Devices(devices) => append_list(f, ": ", devices),
             Self::Options(differences) => append_list(f, ": ", differences),
+            Self::Holders { attempts, holders } => {
+                write!(f, " after {attempts} attempts")?;
+                append_list(f, ", held by ", &holders.iter().collect::<Vec<_>>())
+            }
+            Self::Explanation(explanation) => match explanation.causes.first() {
+                Some(cause) => write!(f, ", {cause}"),
+                None => Ok(()),
+            },
             Self::Attempts(attempts) => write!(f, " after {attempts} attempts"),
         }
     }

@@ -42,6 +42,7 @@
 #![deny(unsafe_code)]
 
 pub mod address;
+pub mod attach;
 pub mod config;
 mod deadline;
 mod device_number;
@@ -65,6 +66,9 @@ mod version;
 mod watcher;
 
 pub use address::EntityAddress;
+#[cfg(feature = "librados")]
+pub use attach::Attach;
+pub use attach::Detach;
 pub use device_number::DeviceNumber;
 pub use error::{Details, Error, ErrorKind, Result};
 pub use feature::Features;

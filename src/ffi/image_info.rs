@@ -180,6 +180,14 @@ impl ImageHandle {
         Ok(ids)
     }
 
+    pub(crate) fn snapshot_id(&self, snapshot: &str) -> Result<u64, Errno> {
+        let snapshot = super::c_string(snapshot)?;
+        let mut id = 0;
+        // SAFETY: an open image, a NUL-terminated name and a place to write to.
+        check(unsafe { ceph_sys::rbd_snap_get_id(self.raw(), snapshot.as_ptr(), &mut id) })?;
+        Ok(id)
+    }
+
     /// The parent of a clone; of an image that is none, `ENOENT`.
     pub(crate) fn parent(&self) -> Result<ParentText, Errno> {
         let mut image = MaybeUninit::<ceph_sys::rbd_linked_image_spec_t>::zeroed();
@@ -221,6 +229,24 @@ impl ImageHandle {
         // SAFETY: from the call above, freed once.
         unsafe { ceph_sys::rbd_group_info_cleanup(&mut group, size) };
         Ok(found)
+    }
+
+    /// Names and values of the options that an image can have of its own.
+    pub(crate) fn config(&self) -> Result<Vec<(String, String)>, Errno> {
+        let mut options = grow(128, |buffer: &mut [MaybeUninit<ceph_sys::rbd_config_option_t>], size| {
+            let mut count = i32::try_from(*size).unwrap_or(i32::MAX);
+            // SAFETY: the buffer has `count` places; on -ERANGE nothing is written but the count that it needs.
+            let returned =
+                unsafe { ceph_sys::rbd_config_image_list(self.raw(), buffer.as_mut_ptr().cast(), &mut count) };
+            *size = usize::try_from(count).unwrap_or(0);
+            returned
+        })?;
+        // SAFETY: the call set NUL-terminated strings.
+        let list = options.iter().map(|option| unsafe { (text(option.name), text(option.value)) }).collect();
+        let count = i32::try_from(options.len()).unwrap_or(i32::MAX);
+        // SAFETY: these options are from the call above, and freed once.
+        unsafe { ceph_sys::rbd_config_image_list_cleanup(options.as_mut_ptr(), count) };
+        Ok(list)
     }
 
     pub(crate) fn mirror(&self) -> Result<MirrorText, Errno> {

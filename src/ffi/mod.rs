@@ -93,6 +93,7 @@ fn grow_text<R: TryInto<i64> + Copy>(
         *size = buffer.len();
         returned
     })?;
+    // One of these texts is a key, so that no copy of it is left behind.
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     bytes.truncate(end);
     Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))

@@ -236,6 +236,13 @@ impl Image {
         self.call_and_parse("read id of image", id_of)
     }
 
+    /// The id of the snapshot that is open; `None` where it is the image itself.
+    #[doc(alias = "rbd_snap_get_id")]
+    pub fn snapshot_id(&self) -> Result<Option<u64>> {
+        let Some(snapshot) = self.snapshot.clone() else { return Ok(None) };
+        self.call("read id of snapshot", move |image| image.snapshot_id(snapshot.as_str())).map(Some)
+    }
+
     /// The image's features.
     #[doc(alias = "rbd_get_features")]
     pub fn features(&self) -> Result<Features> {

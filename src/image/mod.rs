@@ -10,6 +10,7 @@
 //! | data | [`Image::read`], [`Image::write`], [`Image::flush`] |
 //! | the images of a pool | [`Pool::images`](crate::Pool::images), [`Pool::create_image`](crate::Pool::create_image) |
 
+mod config;
 mod create;
 mod directory;
 mod feature;

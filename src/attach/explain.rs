@@ -1,0 +1,209 @@
+//! The kernel's bare errno, and what can be found out about it: `drivers/block/rbd.c` and `net/ceph` say what each
+//! errno can mean, the cluster and this host which of it is so.
+
+use super::cause::{Explanation, Support};
+use super::check::Facts;
+use super::kernel_log::KernelLog;
+use super::with_cluster::{Attach, LOOK};
+use crate::error::{Details, Error};
+use crate::krbd::{MapRequest, Stage};
+use crate::lock::Locker;
+
+use Support::{Certain, Likely, Possible};
+
+impl Attach {
+    /// Adds what may stand behind the errno of a map that failed in the kernel. Other errors stay as they are.
+    pub(super) fn explain_map(&self, request: &MapRequest, facts: &Facts, error: Error, log: KernelLog) -> Error {
+        let (Some(Stage::Write), Some(errno), Details::None) = (error.stage(), error.errno(), error.details()) else {
+            return error;
+        };
+        let mut explanation = Explanation { causes: Vec::new(), kernel_log: log.lines() };
+        let found = &mut explanation;
+        match errno {
+            libc::EPERM => permission(request, found),
+            libc::EACCES => found.add(
+                if found.logged("auth").is_some() { Likely } else { Possible },
+                "the cluster does not know the user, or not with this key",
+                found.logged("auth").unwrap_or_default().to_owned(),
+                "compare with `ceph auth get client.USER`",
+            ),
+            libc::ENOENT => found.add(
+                if found.logged("does not exist").is_some() { Likely } else { Possible },
+                "pool, namespace, image or snapshot were removed since they were looked up, or the kernel's user does not see them",
+                found.logged("does not exist").unwrap_or_default().to_owned(),
+                "look again",
+            ),
+            libc::ENXIO => unsupported_features(facts, found),
+            libc::EBUSY => self.header_locked(facts, found),
+            libc::EROFS => self.lock_kept(facts, found),
+            libc::EINVAL => invalid(request, facts, found),
+            libc::ERANGE => found.add(
+                Possible,
+                "the image has more snapshots than this kernel takes (510)",
+                "",
+                "remove snapshots, or map with Linux 7.0 or later",
+            ),
+            libc::ESHUTDOWN => self.blocklisted(found),
+            libc::ETIMEDOUT => self.no_answer(request, facts, found),
+            libc::ENOMEM => found.add(Possible, "the kernel has no memory or no device number left", "", "unmap what is not used"),
+            _ => {}
+        }
+        if explanation.causes.is_empty() && explanation.kernel_log.is_empty() {
+            return error;
+        }
+        error.with_details(Details::Explanation(Box::new(explanation)))
+    }
+
+    /// Locks that were not taken by the feature `exclusive-lock` keep the kernel out.
+    fn header_locked(&self, facts: &Facts, found: &mut Explanation) {
+        let lockers = facts.image.with_deadline(LOOK).lockers().unwrap_or_default();
+        let manual: Vec<_> = lockers.iter().filter(|locker| locker.watch_cookie().is_none()).collect();
+        if manual.is_empty() {
+            found.add(Possible, "the image's header was locked by other means than the feature", "", "try again");
+        }
+        for locker in manual {
+            found.add(
+                Certain,
+                "the image is locked by hand",
+                format!("{locker}"),
+                "end its owner's work, then `rbd lock rm` with its id",
+            );
+        }
+    }
+
+    /// An owner that was mapped or opened `exclusive` refuses to hand the lock over.
+    fn lock_kept(&self, facts: &Facts, found: &mut Explanation) {
+        let image = facts.image.with_deadline(LOOK);
+        let lockers = image.lockers().unwrap_or_default();
+        let watchers = image.watchers().unwrap_or_default();
+        for locker in &lockers {
+            let alive = if locker.is_alive(&watchers) { "it watches the image" } else { "it does not watch the image" };
+            found.add(
+                Likely,
+                "another client holds the lock and does not hand it over",
+                format!("{locker}, {alive}{}", self.here(locker)),
+                "unmap or close it there, or map read-only",
+            );
+        }
+        if lockers.is_empty() {
+            found.add(Possible, "another client held the lock and has let go since", "", "try again");
+        }
+    }
+
+    /// Whether a lock's owner is a mapping of this host.
+    fn here(&self, locker: &Locker) -> String {
+        let devices = self.krbd.list().unwrap_or_default();
+        let own = devices.iter().find(|device| device.client_address.is_some_and(|a| a.same_endpoint(&locker.address)));
+        own.map(|device| format!(", it is {} on this host", device.node.display())).unwrap_or_default()
+    }
+
+    /// A shared kernel client that is on the blocklist poisons every new map with equal options.
+    fn blocklisted(&self, found: &mut Explanation) {
+        let list = self.cluster.with_deadline(LOOK).blocklist().unwrap_or_default();
+        let devices = self.krbd.list().unwrap_or_default();
+        let mut named = Vec::new();
+        for entry in &list {
+            let of =
+                |device: &&crate::krbd::Device| device.client_address.is_some_and(|a| a.same_endpoint(&entry.address));
+            named.extend(
+                devices.iter().find(of).map(|device| format!("{} of {}", entry.address, device.node.display())),
+            );
+        }
+        let support = if named.is_empty() { Possible } else { Certain };
+        found.add(
+            support,
+            "the kernel client that this map would share is on the cluster's blocklist",
+            named.join(", "),
+            "map with the option noshare, or unmap all devices of that client first",
+        );
+    }
+
+    fn no_answer(&self, request: &MapRequest, facts: &Facts, found: &mut Explanation) {
+        if let Some(line) = found.logged("socket closed").map(str::to_owned) {
+            found.add(
+                Likely,
+                "the kernel speaks another messenger protocol than the monitors' addresses that it got",
+                line,
+                "give the option ms_mode that fits the monitors",
+            );
+        }
+        if request.map_options().get("lock_timeout").is_some() {
+            let image = facts.image.with_deadline(LOOK);
+            for locker in image.lockers().unwrap_or_default() {
+                found.add(
+                    Likely,
+                    "another client kept the lock for lock_timeout",
+                    locker.to_string(),
+                    "unmap it there",
+                );
+            }
+        }
+        let answers = self.cluster.with_deadline(LOOK).monitors();
+        let (evidence, support) = match answers {
+            Ok(_) => ("they answer this program", Possible),
+            Err(_) => ("they do not answer this program either", Likely),
+        };
+        found.add(support, "the kernel did not reach the monitors", evidence, "look at the network of this host");
+        found.add(
+            Possible,
+            "an OSD of the image's pool does not answer",
+            "",
+            "look at `ceph health`; the option osd_request_timeout bounds the wait",
+        );
+    }
+}
+
+fn permission(request: &MapRequest, found: &mut Explanation) {
+    if let Some(line) = found.logged("key not found").map(str::to_owned) {
+        found.add(Certain, "the kernel did not find the user's key", line, "give the key with the request");
+        return;
+    }
+    let read_only = request.map_options().is_read_only();
+    found.add(
+        Likely,
+        "the user's capabilities do not allow it",
+        if read_only { "" } else { "it is mapped to write" },
+        if read_only {
+            "give the user `profile rbd-read-only` on the pool"
+        } else {
+            "give the user `profile rbd` on the pool, or map read-only"
+        },
+    );
+}
+
+fn unsupported_features(facts: &Facts, found: &mut Explanation) {
+    match facts.kernel {
+        Some(mask) => {
+            let lacking = facts.features.unsupported_by(mask);
+            found.add(
+                Likely,
+                "the kernel lacks features of the image",
+                format!("can be disabled: {}; can not: {}", lacking.disable, lacking.permanent),
+                "disable them, or map with a newer kernel",
+            );
+        }
+        None => found.add(
+            Likely,
+            "the kernel lacks features of the image, and is too old to say which",
+            format!("the image has {}", facts.features),
+            "disable all but layering",
+        ),
+    }
+}
+
+fn invalid(request: &MapRequest, facts: &Facts, found: &mut Explanation) {
+    for text in ["Unknown parameter", "bad option", "bad image options", "parse"] {
+        if let Some(line) = found.logged(text).map(str::to_owned) {
+            found.add(Likely, "this kernel does not know an option", line, "leave it out");
+            break;
+        }
+    }
+    if found.causes.is_empty() {
+        found.add(
+            Possible,
+            "this kernel is too old for an option",
+            format!("options {}; features {}", request.map_options(), facts.features),
+            "leave options out, one by one",
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! What the kernel logs while a map is under way.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+
+/// `/dev/kmsg` from one moment on; nothing where it cannot be read (it takes CAP_SYSLOG, and a container has none).
+#[derive(Debug)]
+pub(super) struct KernelLog(Option<File>);
+
+/// Nobody needs more of them to see what went wrong.
+const MOST_LINES: usize = 20;
+
+impl KernelLog {
+    /// Lines from now on.
+    pub(super) fn from_now() -> Self {
+        let log = File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg");
+        Self(log.and_then(|mut log| log.seek(SeekFrom::End(0)).map(|_| log)).ok())
+    }
+
+    /// The lines of the rbd driver and of libceph so far, the last ones where they are many.
+    pub(super) fn lines(self) -> Vec<String> {
+        let Some(mut log) = self.0 else { return Vec::new() };
+        // printk.h: a record has 1024 bytes of text at most, and its prefix.
+        let mut record = [0; 4096];
+        let mut lines = Vec::new();
+        loop {
+            match log.read(&mut record) {
+                Ok(0) => break,
+                Ok(length) => lines.extend(ceph_line(&String::from_utf8_lossy(&record[..length]))),
+                // Records were overwritten before they were read; the next read goes on after them.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+                Err(_) => break,
+            }
+        }
+        lines.split_off(lines.len().saturating_sub(MOST_LINES))
+    }
+}
+
+/// The text of a record (`PRIORITY,NUMBER,TIME,FLAGS;TEXT`, dev-kmsg in the kernel's ABI documents) if it is Ceph's.
+fn ceph_line(record: &str) -> Option<String> {
+    let (_, text) = record.split_once(';')?;
+    let line = text.lines().next()?;
+    let ours = ["rbd", "libceph", "ceph:"].iter().any(|prefix| line.starts_with(prefix));
+    ours.then(|| line.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_rbd_and_libceph_are_taken_without_their_prefix() {
+        let taken = ceph_line("4,707,5038614,-;libceph: mon0 (1)127.0.0.2:6789 socket closed\n SUBSYSTEM=x\n");
+        assert_eq!(taken.as_deref(), Some("libceph: mon0 (1)127.0.0.2:6789 socket closed"));
+        let taken = ceph_line("4,708,1,-;rbd: image pvc-1: image uses unsupported features: 0x40\n");
+        assert_eq!(taken.as_deref(), Some("rbd: image pvc-1: image uses unsupported features: 0x40"));
+        let taken = ceph_line("4,708,1,-;rbd0: p1\n");
+        assert_eq!(taken.as_deref(), Some("rbd0: p1"));
+    }
+
+    #[test]
+    fn other_lines_are_left_out() {
+        assert_eq!(ceph_line("6,1,0,-;usb 1-1: new device\n"), None);
+        assert_eq!(ceph_line("without a prefix"), None);
+    }
+}
