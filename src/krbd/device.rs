@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::config_info::ConfigInfo;
 use super::origin::Origin;
 use crate::address::EntityAddress;
+use crate::device_number::DeviceNumber;
 use crate::feature::Features;
 use crate::fsid::Fsid;
 use crate::name::{ImageId, ImageName, ImageSpec, NamespaceName, PoolName, RawName, SnapshotName};
@@ -22,10 +23,9 @@ pub struct Device {
     pub id: u32,
     /// `/dev/rbdID`: where the device node should be, which is not known to be there.
     pub node: PathBuf,
-    /// The block device's major number.
-    pub major: u32,
-    /// Its minor number (Linux 3.14; before, each device had a major of its own and minor 0).
-    pub minor: Option<u32>,
+    /// The block device's number. Where the kernel shows no minor (before Linux 3.14), each device has a major of its own
+    /// and minor 0.
+    pub number: DeviceNumber,
     /// The pool's name when it was mapped.
     pub pool: RawName,
     /// The pool's id (Linux 3.6).

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use super::{Device, Krbd, sysfs};
+use crate::device_number::DeviceNumber;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fsid::Fsid;
 use crate::name::{ImageId, ImageSpec};
@@ -106,16 +107,16 @@ impl Krbd {
         if !metadata.file_type().is_block_device() {
             return Err(Error::new(ErrorKind::NotBlockDevice, OPERATION).with_object(path.display()));
         }
-        let (major, minor) = (libc::major(metadata.st_rdev()), libc::minor(metadata.st_rdev()));
-        let disk = self.sysfs.whole_disk(major, minor);
+        let number = DeviceNumber::from_dev(metadata.st_rdev());
+        let disk = self.sysfs.whole_disk(number);
         let device = match disk.as_deref().and_then(sysfs::id_of) {
             Some(id) => self.device(id)?,
             None => None,
         };
-        device.filter(|device| device.major == major).ok_or_else(|| {
+        device.filter(|device| device.number.major() == number.major()).ok_or_else(|| {
             Error::new(ErrorKind::NotRbdDevice, OPERATION).with_object(path.display()).with_hint(match disk {
-                Some(disk) => format!("{major}:{minor} belongs to {disk}"),
-                None => format!("the kernel has no block device {major}:{minor}"),
+                Some(disk) => format!("{number} belongs to {disk}"),
+                None => format!("the kernel has no block device {number}"),
             })
         })
     }

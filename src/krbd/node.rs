@@ -11,6 +11,7 @@ use super::failure::Stage;
 use super::request::NodePolicy;
 use super::{Device, Krbd, POLL, sys, sysfs};
 use crate::deadline::Deadline;
+use crate::device_number::DeviceNumber;
 use crate::error::{Details, Error, ErrorKind, Result};
 
 /// What is at a device's path.
@@ -20,11 +21,11 @@ enum Found {
     /// Something that will not become the node by waiting.
     Other(String),
     /// Perhaps the node of what had this id before, which udev is about to replace.
-    OtherNumbers(String),
+    OtherNumber(String),
 }
 
 impl Krbd {
-    /// Waits at most `deadline` until the device's node is there, with the right numbers.
+    /// Waits at most `deadline` until the device's node is there, with the right number.
     ///
     /// # Errors
     ///
@@ -46,7 +47,7 @@ impl Krbd {
                 Found::Node => return Ok(()),
                 Found::Other(what) => return Err(unusable(device, what)),
                 Found::Nothing if bound.is_over() && create => {
-                    let made = sys::make_block_node(&device.node, device.major, device.minor.unwrap_or(0));
+                    let made = sys::make_block_node(&device.node, device.number);
                     match made {
                         Ok(()) => return Ok(()),
                         // udev was quicker after all.
@@ -57,8 +58,8 @@ impl Krbd {
                 Found::Nothing if bound.is_over() => {
                     return Err(unusable(device, "it is not there; is this the host's /dev?".into()));
                 }
-                Found::OtherNumbers(what) if bound.is_over() => return Err(unusable(device, what)),
-                Found::Nothing | Found::OtherNumbers(_) => std::thread::sleep(POLL),
+                Found::OtherNumber(what) if bound.is_over() => return Err(unusable(device, what)),
+                Found::Nothing | Found::OtherNumber(_) => std::thread::sleep(POLL),
             }
         }
     }
@@ -102,13 +103,11 @@ fn look(device: &Device) -> io::Result<Found> {
     if !metadata.file_type().is_block_device() {
         return Ok(Found::Other("what is there is not a block device".into()));
     }
-    let numbers = (libc::major(metadata.st_rdev()), libc::minor(metadata.st_rdev()));
-    let wanted = (device.major, device.minor.unwrap_or(0));
-    if numbers == wanted {
+    let number = DeviceNumber::from_dev(metadata.st_rdev());
+    if number == device.number {
         return Ok(Found::Node);
     }
-    let text = |(major, minor)| format!("{major}:{minor}");
-    Ok(Found::OtherNumbers(format!("it is the node of {}, not of {}", text(numbers), text(wanted))))
+    Ok(Found::OtherNumber(format!("it is the node of {number}, not of {}", device.number)))
 }
 
 fn unusable(device: &Device, why: String) -> Error {

@@ -63,7 +63,7 @@ impl Credentials {
 /// What to do about the device node `/dev/rbdN`, which udev or the kernel's devtmpfs makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodePolicy {
-    /// It must be there, with the right numbers, within this time after the map.
+    /// It must be there, with the right number, within this time after the map.
     Require(Duration),
     /// The same, and where it is missing by then it is made (mode 0600); a file of another kind is never replaced.
     Create(Duration),

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::cephx_key::CephxKey;
+use crate::device_number::DeviceNumber;
 use crate::error::{Error, Result};
 
 /// linux/keyctl.h: the keyring of the calling thread alone, which goes with the thread.
@@ -33,10 +34,11 @@ pub(super) fn add_ceph_key(description: &str, key: &CephxKey) -> io::Result<()> 
 }
 
 /// mknod(2): a block device's node, mode 0600.
-pub(super) fn make_block_node(path: &Path, major: u32, minor: u32) -> io::Result<()> {
+pub(super) fn make_block_node(path: &Path, number: DeviceNumber) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: mknod(2) reads the terminated string, which lives until it returns.
-    let result = unsafe { libc::mknod(path.as_ptr(), libc::S_IFBLK | 0o600, libc::makedev(major, minor)) };
+    let result =
+        unsafe { libc::mknod(path.as_ptr(), libc::S_IFBLK | 0o600, libc::makedev(number.major(), number.minor())) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

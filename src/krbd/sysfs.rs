@@ -11,6 +11,7 @@ use super::config_info::ConfigInfo;
 use super::device::{Device, ParentImage};
 use super::failure::Stage;
 use super::origin::Origin;
+use crate::device_number::DeviceNumber;
 use crate::error::{Error, ErrorKind, Result};
 use crate::feature::Features;
 use crate::name::{ImageId, RawName};
@@ -69,8 +70,7 @@ impl Sysfs {
         let mut device = Device {
             id,
             node: self.dev.join(format!("rbd{id}")),
-            major: 0,
-            minor: number("minor")?.and_then(|minor| u32::try_from(minor).ok()),
+            number: DeviceNumber::new(0, 0),
             pool: RawName::from(Vec::new()),
             pool_id: number("pool_id")?,
             namespace: name("pool_ns")?.filter(|namespace| !namespace.as_bytes().is_empty()),
@@ -93,10 +93,11 @@ impl Sysfs {
         // Read last: if these are there, then what was missing before is missing on this kernel, not gone with the
         // device.
         device.pool = RawName::from(required(directory, "pool")?);
-        device.major = text(required(directory, "major")?)
-            .parse()
-            // A device on its way in or out has "(none)".
-            .map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+        let minor = number("minor")?.and_then(|minor| u32::try_from(minor).ok()).unwrap_or(0);
+        // A device on its way in or out has "(none)".
+        let major =
+            text(required(directory, "major")?).parse().map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+        device.number = DeviceNumber::new(major, minor);
         Ok(device)
     }
 
@@ -138,10 +139,10 @@ impl Sysfs {
         Some(value == b"Y")
     }
 
-    /// The whole disk's name, such as `rbd4`, of the block device with these numbers, which may be a partition;
+    /// The whole disk's name, such as `rbd4`, of the block device with this number, which may be a partition;
     /// `None` if there is no such block device.
-    pub(super) fn whole_disk(&self, major: u32, minor: u32) -> Option<String> {
-        let entry = fs::canonicalize(self.root.join(format!("dev/block/{major}:{minor}"))).ok()?;
+    pub(super) fn whole_disk(&self, number: DeviceNumber) -> Option<String> {
+        let entry = fs::canonicalize(self.root.join(format!("dev/block/{number}"))).ok()?;
         let disk = if entry.join("partition").exists() { entry.parent()? } else { &entry };
         Some(disk.file_name()?.to_str()?.to_owned())
     }

@@ -59,7 +59,7 @@ fn force_takes_a_mounted_device_away_and_leaves_the_mount() {
     let at = mount_point.path().to_str().unwrap();
     run("mount", &[node, at]);
     let start = Instant::now();
-    krbd().unmap(&device, &UnmapOptions::new().force().deadline(Duration::from_secs(60))).unwrap();
+    krbd().unmap(&device, &UnmapOptions::new().force().deadline(PATIENCE)).unwrap();
     println!("unmapped by force in {:?}", start.elapsed());
     assert_eq!(krbd().device(device.id).unwrap(), None);
     assert!(!device.node.exists());
@@ -93,19 +93,19 @@ fn a_device_is_meant_by_its_node_its_partitions_its_link_its_id_and_its_image() 
 
     let link = "/dev/rbd/rbd/parted";
     let unmap_by = |target: rbd::krbd::Target| {
-        let options = UnmapOptions::new().deadline(Duration::from_secs(60));
+        let options = UnmapOptions::new().deadline(PATIENCE);
         krbd().unmap(target, &options).unwrap().remove(0).device
     };
     for way in ["p1", "p5", "", "link", "partition link", "id", "spec", "image id"] {
         let device = image.map("").unwrap();
         let node = device.node.to_str().unwrap().to_owned();
-        until(Duration::from_secs(20), || Path::new(&format!("{node}p5")).exists().then_some(()));
-        until(Duration::from_secs(20), || krbd().link(&device));
+        until(PATIENCE, || Path::new(&format!("{node}p5")).exists().then_some(()));
+        until(PATIENCE, || krbd().link(&device));
         let unmapped = match way {
             "link" => unmap_by(Path::new(link).into()),
             "partition link" => {
                 let link = format!("{link}-part5");
-                until(Duration::from_secs(20), || Path::new(&link).exists().then_some(()));
+                until(PATIENCE, || Path::new(&link).exists().then_some(()));
                 unmap_by(Path::new(&link).into())
             }
             "id" => unmap_by(device.id.into()),

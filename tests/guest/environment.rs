@@ -81,7 +81,7 @@ fn a_module_with_a_major_for_each_device_is_served_through_the_other_files() {
     run("modprobe", &["rbd", "single_major=N"]);
     assert_eq!(krbd().module(), ModuleState::Loaded { single_major: Some(false) });
     let devices = [image.map("").unwrap(), image.map("").unwrap()];
-    assert_ne!(devices[0].major, devices[1].major);
+    assert_ne!(devices[0].number.major(), devices[1].number.major());
     for device in &devices {
         unmap(device);
     }

@@ -48,7 +48,7 @@ fn a_resize_of_the_image_reaches_the_device() {
     let image = TestImage::new("grows");
     let device = image.map("").unwrap();
     rbd(&["resize", "--no-progress", "--size", "128M", &image.0]);
-    let size = krbd().wait_for_size(&device, Duration::from_secs(30), |size| size == 128 << 20);
+    let size = krbd().wait_for_size(&device, PATIENCE, |size| size == 128 << 20);
     assert_eq!(size.unwrap(), 128 << 20);
     unmap(&device);
 }

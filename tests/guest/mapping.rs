@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use rbd::krbd::{Device, IfSeveral, ImageIdentity, Krbd, Liveness, MsMode, UnmapOptions};
-use rbd::{Details, Error, ErrorKind};
+use rbd::{Details, DeviceNumber, Error, ErrorKind};
 
 use crate::support::*;
 
@@ -25,8 +25,7 @@ fn a_mapped_image_is_what_the_cluster_says_it_is() {
     assert!(image.watchers().contains(&watcher), "{watcher}: {}", image.watchers());
 
     let node = fs::metadata(&device.node).unwrap();
-    let numbers = (libc::major(node.st_rdev()), libc::minor(node.st_rdev()));
-    assert_eq!(numbers, (device.major, device.minor.unwrap()));
+    assert_eq!(DeviceNumber::from_dev(node.st_rdev()), device.number);
     let file = fs::OpenOptions::new().write(true).open(&device.node).unwrap();
     file.write_all_at(&[7; 4096], 0).unwrap();
     file.sync_all().unwrap();
@@ -35,7 +34,7 @@ fn a_mapped_image_is_what_the_cluster_says_it_is() {
     let config = device.config.clone().unwrap();
     assert!(config.as_str().contains("name=admin,key=client.admin rbd facts - origin="), "{config}");
     assert_eq!(device.origin().unwrap().liveness(), Liveness::Alive);
-    assert_eq!(until(Duration::from_secs(20), || krbd().link(&device)).to_str(), Some("/dev/rbd/rbd/facts"));
+    assert_eq!(until(PATIENCE, || krbd().link(&device)).to_str(), Some("/dev/rbd/rbd/facts"));
 
     unmap(&device);
     assert_eq!(krbd().device(device.id).unwrap(), None);
@@ -137,7 +136,9 @@ fn threads_and_processes_that_map_the_same_at_once_each_get_their_own() {
 }
 
 #[test]
-fn a_hundred_maps_and_unmaps_32_at_a_time() {
+fn a_hundred_maps_and_unmaps_32_at_a_time_without_udev() {
+    // Nothing here waits for udev, whose events would keep the guest busy for minutes.
+    run("udevadm", &["control", "--exit"]);
     let images: Vec<_> =
         (0..4).map(|n| TestImage::with(&format!("rbd/many{n}"), &["--image-feature", "layering"])).collect();
     for shared in ["share", "noshare"] {
@@ -165,8 +166,7 @@ fn a_hundred_maps_and_unmaps_32_at_a_time() {
         assert_eq!(krbd().list().unwrap(), []);
         assert!(if shared == "share" { clients < 100 } else { clients == 100 }, "{clients}");
     }
-    // The next test looks for a link, behind some hundreds of events.
-    run("udevadm", &["settle", "--timeout=120"]);
+    run("/lib/systemd/systemd-udevd", &["--daemon"]);
 }
 
 #[test]
@@ -228,14 +228,14 @@ fn an_unreachable_monitor_is_the_kernels_time_out_or_the_callers_deadline() {
     let start = Instant::now();
     let error = krbd().map(&unreachable("rbd/x").options(options("mount_timeout=2"))).unwrap_err();
     assert_eq!((error.kind(), error.errno()), (ErrorKind::TimedOut, Some(libc::ETIMEDOUT)));
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 
     let start = Instant::now();
     let request = unreachable("rbd/x").options(options("mount_timeout=3")).deadline(Duration::from_millis(300));
     let error = krbd().map(&request).unwrap_err();
     assert_eq!((error.kind(), error.errno()), (ErrorKind::TimedOut, None));
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
-    let end = pending(&error).wait(Some(Duration::from_secs(20))).unwrap().unwrap_err();
+    assert!(start.elapsed() < Duration::from_millis(2500), "{:?}", start.elapsed());
+    let end = pending(&error).wait(Some(PATIENCE)).unwrap().unwrap_err();
     assert_eq!(end.errno(), Some(libc::ETIMEDOUT));
 }
 
@@ -250,7 +250,7 @@ fn a_map_that_completes_after_its_deadline_is_unmapped_again_if_it_was_discarded
     let error = result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     assert!(discarded);
-    assert!(pending(&error).wait(Some(Duration::from_secs(60))).unwrap().is_err());
+    assert!(pending(&error).wait(Some(PATIENCE)).unwrap().is_err());
     assert_eq!(krbd().find(image.spec()).unwrap(), []);
     assert_eq!(image.watchers(), "Watchers: none\n");
 }
@@ -269,7 +269,7 @@ fn an_unmap_that_waits_for_the_cluster_frees_the_caller() {
     let error = result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
     let Details::PendingUnmap(pending) = error.details() else { panic!("{error:?}") };
-    pending.wait(Some(Duration::from_secs(60))).unwrap().unwrap();
+    pending.wait(Some(PATIENCE)).unwrap().unwrap();
     assert_eq!(krbd().find(image.spec()).unwrap(), []);
 }
 

@@ -103,7 +103,7 @@ fn a_blocklisted_client_loses_its_watch_and_spoils_the_next_shared_map() {
     let device = image.map("osd_idle_ttl=59").unwrap();
     let address = device.client_address.unwrap().to_string();
     ceph(&["osd", "blocklist", "add", &address, "600"]);
-    until(Duration::from_secs(60), || (image.watchers() == "Watchers: none\n").then_some(()));
+    until(PATIENCE, || (image.watchers() == "Watchers: none\n").then_some(()));
     assert_eq!(krbd().device(device.id).unwrap(), Some(device.clone()));
     let shared = request(&image.0).options(options("osd_idle_ttl=59"));
     // The kernel learns of it with the next map of the OSDs.

@@ -72,7 +72,7 @@ pub fn try_outside(words: &[&str]) -> (i32, String) {
     let file = |suffix: &str| share().join(format!("{number}.{suffix}"));
     fs::write(file("new"), words.join("\0") + "\0").unwrap();
     fs::rename(file("new"), file("request")).unwrap();
-    let code = until(Duration::from_secs(90), || fs::read_to_string(file("rc")).ok());
+    let code = until(PATIENCE, || fs::read_to_string(file("rc")).ok());
     (code.trim().parse().unwrap(), fs::read_to_string(file("out")).unwrap())
 }
 
@@ -92,6 +92,9 @@ pub fn make_user(user: &str, osd: &str) {
     let all = fs::read_to_string(&path).unwrap();
     fs::write(path, all + &keyring).unwrap();
 }
+
+/// How long to wait for what must come: the guest is slow where its host is busy.
+pub const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Polls until there is something.
 pub fn until<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) -> T {
@@ -142,7 +145,7 @@ impl Drop for TestImage {
 }
 
 pub fn unmap(device: &Device) -> u32 {
-    krbd().unmap(device, &UnmapOptions::new().deadline(Duration::from_secs(60))).unwrap()[0].attempts
+    krbd().unmap(device, &UnmapOptions::new().deadline(PATIENCE)).unwrap()[0].attempts
 }
 
 /// A program in the guest that must succeed.

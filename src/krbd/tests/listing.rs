@@ -16,7 +16,7 @@ fn every_attribute_is_read() {
     let [device] = host.krbd().list().unwrap().try_into().unwrap();
     assert_eq!(device.id, 4);
     assert_eq!(device.node, host.root.path().join("dev/rbd4"));
-    assert_eq!((device.major, device.minor), (254, Some(64)));
+    assert_eq!(device.number, crate::DeviceNumber::new(254, 64));
     assert_eq!(device.spec().unwrap().to_string(), "kube/tenant/pvc-1@before");
     assert_eq!(device.pool_id, Some(2));
     assert_eq!(device.image_id.as_ref().unwrap().as_str(), "fb236b8b4567");
@@ -43,7 +43,8 @@ fn what_an_old_kernel_does_not_show_is_none() {
     }
     let device = host.krbd().device(0).unwrap().unwrap();
     assert_eq!(device.spec().unwrap().to_string(), "rbd/a");
-    assert_eq!((device.minor, device.client_address, device.fsid, device.image_id), (None, None, None, None));
+    assert_eq!(device.number, crate::DeviceNumber::new(254, 0));
+    assert_eq!((device.client_address, device.fsid, device.image_id), (None, None, None));
     assert!(device.parents.is_empty());
 }
 
