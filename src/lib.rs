@@ -24,6 +24,9 @@
 //! `Pool::open_read_only` an image; `Cluster::open_read_only` takes the whole way at once. Handles are cheap to clone, can be
 //! sent and shared between threads and dropped in any order: module `rados` has the table.
 //!
+//! [`Krbd`](krbd::Krbd) → [`Device`](krbd::Device): map, unmap and list through the kernel, with no Ceph library;
+//! [`config`] reads ceph.conf and keyrings for it.
+//!
 //! Names, addresses, features and their plans are plain values ([`name`], [`address`], [`feature`]) that know no
 //! cluster. Every call fails with the one [`Error`]: what was done, to what, the errno, and an [`ErrorKind`] to match on.
 //!
@@ -37,7 +40,7 @@
 //! | `buildtime-bindgen` | no | bindings made from the installed headers | libclang and the headers, to build |
 //! | `tracing` | no | an event for each call to the cluster | |
 //!
-//! Without any the crate is its values, and links no library of Ceph.
+//! Without any the crate is its values, [`krbd`], [`config`] and [`holder`], and links no library of Ceph.
 
 #![deny(unsafe_code)]
 
