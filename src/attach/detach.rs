@@ -2,7 +2,6 @@
 
 use super::cause::{Explanation, Support};
 use super::kernel_log::KernelLog;
-use crate::DeviceNumber;
 use crate::error::{Details, Error, ErrorKind, Result};
 use crate::holder::Holders;
 use crate::krbd::{Device, Krbd, Stage, Target, UnmapOptions, Unmapped};
@@ -69,5 +68,5 @@ fn busy_device<'a>(error: &Error, meant: &'a [Device]) -> Option<&'a Device> {
 }
 
 fn holders(device: &Device) -> Result<Holders> {
-    Holders::of(DeviceNumber::new(device.major, device.minor.unwrap_or(0))).run()
+    Holders::of(device.number).run()
 }

@@ -1,6 +1,6 @@
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rbd::krbd::{Stage, UnmapOptions};
 use rbd::{Details, ErrorKind};

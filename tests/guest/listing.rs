@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use rbd::krbd::{ModuleState, SysfsAccess, Target, UnmapOptions};
 use rbd::{ErrorKind, Features};
 

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use rbd::krbd::{Credentials, MapRequest, Stage};
 use rbd::{ErrorKind, Secret};
 
