@@ -157,8 +157,8 @@ impl ImageHandle {
         Ok(protected != 0)
     }
 
-    /// The ids of all snapshots, those of groups, mirroring and the trash too.
-    pub(crate) fn snapshot_ids(&self) -> Result<Vec<u64>, Errno> {
+    /// How many snapshots there are, those of groups, mirroring and the trash too.
+    pub(crate) fn snapshot_count(&self) -> Result<usize, Errno> {
         let mut returned = 0;
         let snapshots = grow(16, |buffer: &mut [MaybeUninit<ceph_sys::rbd_snap_info_t>], size| {
             // It takes and sets an int. A buffer of more than that many does not occur.
@@ -172,12 +172,11 @@ impl ImageHandle {
             };
             returned
         })?;
-        let ids = snapshots.iter().map(|snapshot| snapshot.id).collect();
         if !snapshots.is_empty() {
             // SAFETY: these snapshots are from the call above, ended by an entry without a name, and freed once.
             unsafe { ceph_sys::rbd_snap_list_end(snapshots.as_ptr().cast_mut()) };
         }
-        Ok(ids)
+        Ok(snapshots.len())
     }
 
     pub(crate) fn snapshot_id(&self, snapshot: &str) -> Result<u64, Errno> {

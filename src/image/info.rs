@@ -19,7 +19,7 @@ use crate::rados::connection::Failure;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageInfo {
-    /// The image's name now.
+    /// The image's name; bytes that are no UTF-8 are replaced by `�`, and [`Pool::images`] has them as they are.
     pub name: String,
     /// Its id; format 1 has none.
     pub id: Option<ImageId>,
@@ -268,7 +268,7 @@ fn read(image: &ImageHandle, pool: &Pool, snapshot: Option<&SnapshotName>) -> Re
         objects: layout.objects,
         order: layout.order,
         object_size: layout.object_size,
-        snapshot_count: image.snapshot_ids()?.len(),
+        snapshot_count: image.snapshot_count()?,
         data_pool: if id.is_some() { other_pool(image, pool.id())? } else { None },
         block_name_prefix: image.block_name_prefix()?.parse()?,
         format: if id.is_some() { 2 } else { 1 },

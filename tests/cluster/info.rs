@@ -175,6 +175,17 @@ fn snapshots_protected_and_not_and_their_limit() {
     assert_eq!((second.size, second.protected), (20 << 20, Some(true)));
 }
 
+/// The first list has 16 places, and C wants one more than there are snapshots.
+#[test]
+fn as_many_snapshots_as_the_first_list_has_places() {
+    let pool = OwnPool::new();
+    create(&pool, "image", DEFAULT);
+    for number in 1..=16 {
+        rbd(&pool, &[&format!("snap create --no-progress %/image@{number}")]);
+    }
+    assert_eq!(agrees(&pool.spec("image")).snapshot_count, 16);
+}
+
 #[test]
 fn a_clone_of_version_1_in_another_pool_and_then_flattened() {
     let (pool, other) = (OwnPool::new(), OwnPool::new());
@@ -265,6 +276,9 @@ fn mirrored(pool: &Pool) {
         assert!(!info.mirroring.unwrap().primary);
         assert_eq!(info.features.contains(Features::NON_PRIMARY), mode == MirrorMode::Snapshot);
     }
+    rbd(pool, &["mirror image promote %/journal", "mirror image disable %/journal"]);
+    // librbd disables the journal with it.
+    assert_eq!(agrees(&format!("{pool}/journal")).mirroring, None);
 }
 
 #[test]

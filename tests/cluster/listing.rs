@@ -99,7 +99,8 @@ fn names_that_are_no_utf_8() {
 
     let id = entries[1].id.as_ref().unwrap();
     assert_eq!(ImageName::try_from(&entries[1].name).unwrap_err().kind(), ErrorKind::InvalidName);
-    assert_eq!(pool.open_read_only_by_id(id).unwrap().size().unwrap(), 8 << 20);
+    let info = pool.open_read_only_by_id(id).unwrap().info().unwrap();
+    assert_eq!((info.name.as_str(), info.size), ("pvc-\u{fffd}", 8 << 20));
     let scanned = scan(&pool);
     assert_eq!(scanned["fine"].as_ref().unwrap(), &[]);
     assert_eq!(scanned[r"pvc-\xff"].as_ref().unwrap(), &[]);
