@@ -18,6 +18,7 @@ use crate::secret::Secret;
 const DEFAULT_FILES: &str = "$data_dir/config,/etc/ceph/$cluster.conf,$home/.ceph/$cluster.conf,$cluster.conf";
 
 const CONNECT: &str = "connect to cluster";
+const OSD_TIMEOUT: &str = "rados_osd_op_timeout";
 const READ_FILE: &str = "read configuration file";
 const READ_KEY: &str = "read key";
 const UNREADABLE: &str = "Ceph cannot parse it";
@@ -184,8 +185,9 @@ impl ClusterBuilder {
     /// When librados itself gives up an operation of an object (`rados_osd_op_timeout`, whole seconds).
     ///
     /// None by default, and better so on a connection that writes: after a write that was given up librbd's next flush
-    /// reports success although the data is lost. An [`Image`](crate::Image) on such a connection therefore refuses
-    /// flush and orderly close once a write has timed out.
+    /// reports success although the data is lost. Where one is set, here or in the configuration file, librbd's cache is
+    /// therefore off (`rbd_cache`), so that every write tells how it went, and an [`Image`](crate::Image) refuses flush
+    /// and orderly close once one has timed out.
     pub fn osd_timeout(mut self, timeout: Duration) -> Self {
         self.osd_timeout = Some(timeout);
         self
@@ -242,7 +244,11 @@ impl ClusterBuilder {
             set(&unconnected, "rados_mon_op_timeout", &whole_seconds(self.mon_timeout))?;
         }
         if let Some(timeout) = self.osd_timeout {
-            set(&unconnected, "rados_osd_op_timeout", &whole_seconds(timeout))?;
+            set(&unconnected, OSD_TIMEOUT, &whole_seconds(timeout))?;
+        }
+        if unconnected.get(OSD_TIMEOUT).is_ok_and(|seconds| is_not_zero(&seconds)) {
+            // librbd's cache says of every write that all is well, and the flush after one that was given up says so too.
+            set(&unconnected, "rbd_cache", "false")?;
         }
         Ok(unconnected)
     }

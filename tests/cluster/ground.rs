@@ -76,11 +76,11 @@ fn a_private_cluster_keeps_its_images_when_its_daemons_are_killed() {
 #[test]
 fn a_paused_mon_answers_again_once_it_goes_on() {
     let cluster = PrivateCluster::start(&["--store", "memstore"]);
-    cluster.pause("mon.a");
+    let paused = cluster.pause("mon.a");
     let start = Instant::now();
     let mut blocked = cluster.command("rados", ["lspools", "--client_mount_timeout=1"]);
     assert!(!blocked.output().unwrap().status.success());
     assert!(start.elapsed() >= Duration::from_secs(1));
-    cluster.resume("mon.a");
+    drop(paused);
     poll_until(Duration::from_secs(20), || cluster.rados(["lspools"]).contains("rbd").then_some(()));
 }

@@ -208,12 +208,12 @@ fn a_scan_of_a_cluster_that_stops_answering_ends_with_the_deadline() {
     create_many(&pool, 40);
     let mut scan = pool.with_deadline(Duration::from_secs(2)).scan_watchers();
     scan.next().unwrap().unwrap();
-    cluster.pause("osd.0");
+    let paused = cluster.pause("osd.0");
     let start = Instant::now();
     let found: Vec<_> = scan.collect();
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     assert!(found.len() < 40);
-    cluster.resume("osd.0");
+    drop(paused);
     let error = found.into_iter().last().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
 }

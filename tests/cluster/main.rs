@@ -5,6 +5,7 @@ mod cluster;
 mod connect;
 mod dropin;
 mod features;
+mod faults;
 mod ground;
 mod images;
 mod info;

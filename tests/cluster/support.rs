@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -238,14 +238,16 @@ impl PrivateCluster {
         poll_until(Duration::from_secs(10), || is_gone(pid).then_some(()));
     }
 
-    /// Stops a daemon: it keeps its connections, and answers nothing (SIGSTOP).
-    pub fn pause(&self, daemon: &str) {
-        signal("STOP", self.pid(daemon));
-    }
-
-    /// Lets a daemon go on that was paused.
-    pub fn resume(&self, daemon: &str) {
-        signal("CONT", self.pid(daemon));
+    /// Stops a daemon, which keeps its connections and answers nothing (SIGSTOP), until the guard goes.
+    pub fn pause(&self, daemon: &str) -> Paused {
+        let pid = self.pid(daemon);
+        signal("STOP", pid);
+        // The signal stops the first thread, which stops the others: until then these answer.
+        poll_until(Duration::from_secs(10), || {
+            let mut threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+            threads.all(|thread| state(&thread.unwrap().path()) == Some('T')).then_some(())
+        });
+        Paused { pid }
     }
 
     fn pid(&self, daemon: &str) -> u32 {
@@ -257,6 +259,19 @@ impl PrivateCluster {
         let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster/dev-cluster"));
         command.arg(verb).arg(&self.dir);
         command
+    }
+}
+
+/// A daemon that is stopped. It goes on when the guard goes, also if the test fails: closing what the test has open would
+/// wait for it.
+#[derive(Debug)]
+pub struct Paused {
+    pid: u32,
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        signal("CONT", self.pid);
     }
 }
 
@@ -281,10 +296,13 @@ fn signal(name: &str, pid: u32) {
 
 /// Also true of a process that has ended and was not waited for yet.
 fn is_gone(pid: u32) -> bool {
-    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => stat.rsplit(") ").next().unwrap().starts_with(['Z', 'X']),
-        Err(_) => true,
-    }
+    matches!(state(&PathBuf::from(format!("/proc/{pid}"))), None | Some('Z' | 'X'))
+}
+
+/// The state of a process or thread, by its directory in `/proc`; none where there is no such any more.
+fn state(task: &Path) -> Option<char> {
+    let stat = std::fs::read_to_string(task.join("stat")).ok()?;
+    stat.rsplit(") ").next()?.chars().next()
 }
 
 /// What a program prints. Panics with all that it said if it fails.
