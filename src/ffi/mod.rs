@@ -6,7 +6,7 @@
 
 pub(crate) mod callback;
 pub(crate) mod cluster;
-mod fork;
+pub(crate) mod fork;
 pub(crate) mod image;
 pub(crate) mod image_info;
 pub(crate) mod io;

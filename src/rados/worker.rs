@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::deadline::Deadline;
+use crate::ffi::fork;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -25,9 +26,11 @@ const MOST: usize = 512;
 
 /// The threads of one connection. Those that have nothing to do are kept for a while: handing a call to one costs a
 /// few microseconds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Workers {
     state: Mutex<State>,
+    /// Of the process whose threads they are.
+    generation: u32,
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +54,22 @@ pub(crate) enum NoResult {
     TimedOut,
     /// There are too many calls under way, or there is no thread to be had; nothing was started.
     NoThread(io::Error),
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Self { state: Mutex::default(), generation: fork::generation() }
+    }
+}
+
+impl Drop for Workers {
+    /// A fork does not have the threads, whose channels may be locked for ever: they leak.
+    fn drop(&mut self) {
+        if self.generation != fork::generation() {
+            let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+            std::mem::forget(std::mem::take(&mut state.idle));
+        }
+    }
 }
 
 impl Workers {

@@ -116,7 +116,6 @@ fn calls_to_monitors(library: &Cluster) -> Vec<Call> {
         with("pool", |library| library.pool("none").map(drop)),
         with("pool_name", |library| library.pool_name(999).map(drop)),
         with("create_pool", |library| library.create_pool(&"new".parse()?, &PoolOptions::default())),
-        with("delete_pool", |library| library.delete_pool_with_all_data(&"rbd".parse()?, "rbd")),
     ]
 }
 

@@ -1,0 +1,6 @@
+fn main() -> rbd::Result<()> {
+    let cluster = rbd::Cluster::builder().connect()?;
+    cluster.disconnect()?;
+    println!("{}", cluster.fsid()?);
+    Ok(())
+}
