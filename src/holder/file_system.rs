@@ -3,18 +3,15 @@
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::host::{self, Host};
-use super::kind::{Holder, HolderKind, Mount, Process};
+use super::kind::{Holder, HolderKind, Mount};
 use super::mountinfo::MountLine;
 use super::namespace::{Reading, Readings};
-use super::parallel;
 use super::stack::{DeviceNames, Stack};
 use super::task::Task;
 use super::unseen::Unseen;
 use crate::DeviceNumber;
-use crate::deadline::Deadline;
 
 /// The file systems on a stack of devices, and their mounts.
 #[derive(Debug, Default)]
@@ -31,11 +28,10 @@ pub(super) struct FileSystems {
 impl FileSystems {
     /// Finds the mounts, one holder for each in each namespace.
     pub(super) fn read(
-        host: &Arc<Host>,
+        host: &Host,
         stack: &Stack,
         names: &DeviceNames,
         readings: &Readings,
-        deadline: Deadline,
         unseen: &mut Vec<Unseen>,
     ) -> (Self, Vec<Holder>) {
         let btrfs = Btrfs::read(host, stack);
@@ -51,7 +47,7 @@ impl FileSystems {
                         BtrfsDevice::Ours(device) => device,
                         BtrfsDevice::Other => continue,
                         BtrfsDevice::Unknown => {
-                            let (source, process) = (line.source.text(), reading.task.describe(host));
+                            let (source, process) = (line.source.text(), reading.process.clone());
                             unseen.push(Unseen::BtrfsMount { source, process });
                             continue;
                         }
@@ -66,26 +62,11 @@ impl FileSystems {
                 }
             }
         }
-        let holders = found.describe(host, readings, &lines, deadline);
+        let holders = found.describe(readings, &lines);
         (found, holders)
     }
 
-    fn describe(
-        &self,
-        host: &Arc<Host>,
-        readings: &Readings,
-        lines: &[(DeviceNumber, &Reading, MountLine<'_>)],
-        deadline: Deadline,
-    ) -> Vec<Holder> {
-        let mut tasks: Vec<Task> = lines.iter().map(|(_, reading, _)| reading.task).collect();
-        tasks.sort_unstable();
-        tasks.dedup();
-        let tasks = Arc::new(tasks);
-        let reader = Arc::clone(host);
-        let answers = parallel::each(&tasks, deadline, move |task| task.describe(&reader));
-        let processes: HashMap<Task, Process> =
-            tasks.iter().zip(answers).map(|(task, process)| (*task, process.unwrap_or(task.nobody()))).collect();
-
+    fn describe(&self, readings: &Readings, lines: &[(DeviceNumber, &Reading, MountLine<'_>)]) -> Vec<Holder> {
         let ids: HashSet<u64> = self.mounts.keys().copied().collect();
         let mut submounts: HashMap<Task, HashMap<u64, Vec<PathBuf>>> = HashMap::new();
         let mut holders = Vec::with_capacity(lines.len());
@@ -96,7 +77,7 @@ impl FileSystems {
                 id: line.id,
                 namespace: reading.namespace,
                 in_own_namespace: readings.own_namespace == Some(reading.namespace),
-                process: processes[&reading.task].clone(),
+                process: reading.process.clone(),
                 mount_point,
                 mount_point_deleted,
                 root: line.root.path(),

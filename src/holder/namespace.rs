@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::host::Host;
+use super::kind::Process;
 use super::mountinfo::{self, MountLine};
 use super::parallel;
 use super::task::{self, Task, View};
@@ -17,6 +18,8 @@ pub(super) struct Reading {
     pub(super) namespace: u64,
     /// The task with the lowest number among those that see this.
     pub(super) task: Task,
+    /// Who that is.
+    pub(super) process: Process,
     pub(super) text: Vec<u8>,
 }
 
@@ -65,18 +68,18 @@ impl Readings {
         views.sort_by_key(|(view, tasks)| (Some(*view) != own, tasks[0]));
         let views = Arc::new(views);
         let reader = Arc::clone(host);
-        let answers = parallel::each(&views, deadline, move |(_, tasks)| read_one(&reader, tasks));
+        let answers = parallel::each(&views, deadline, move |(view, tasks)| read_one(&reader, *view, tasks));
         let mut all = Vec::with_capacity(views.len());
         let mut read = HashSet::with_capacity(views.len());
         for ((view, tasks), answer) in views.iter().zip(answers) {
             match answer.unwrap_or(Err(UnseenReason::TimedOut)) {
-                Ok((task, text)) => {
-                    if mountinfo::lines(&text).any(|line| line.is_err()) {
+                Ok(reading) => {
+                    if mountinfo::lines(&reading.text).any(|line| line.is_err()) {
                         let reason = UnseenReason::NotUnderstood;
-                        unseen.push(Unseen::Process { pid: task.pid, part: ProcessPart::Mounts, reason });
+                        unseen.push(Unseen::Process { pid: reading.task.pid, part: ProcessPart::Mounts, reason });
                     }
                     read.insert(*view);
-                    all.push(Reading { namespace: view.namespace, task, text });
+                    all.push(reading);
                 }
                 Err(reason) => {
                     unseen.push(Unseen::Process { pid: tasks[0].pid, part: ProcessPart::Mounts, reason });
@@ -84,20 +87,20 @@ impl Readings {
             }
         }
         let readings = Self { all, views: read, own_namespace: own.map(|view| view.namespace) };
-        readings.report_namespaces_without_process(host, &views, unseen);
+        readings.report_namespaces_without_process(&views, unseen);
         readings
     }
 
     /// A namespace can outlive its processes by a bind mount of its file: mountinfo shows that as a mount of type nsfs
     /// whose root is `mnt:[NUMBER]`.
-    fn report_namespaces_without_process(&self, host: &Host, views: &[(View, Vec<Task>)], unseen: &mut Vec<Unseen>) {
+    fn report_namespaces_without_process(&self, views: &[(View, Vec<Task>)], unseen: &mut Vec<Unseen>) {
         let mut known: HashSet<u64> = views.iter().map(|(view, _)| view.namespace).collect();
         for reading in &self.all {
             for line in reading.lines().filter(|line| line.file_system.0 == b"nsfs") {
                 let Some(number) = mount_namespace(&line.root.path()).filter(|number| known.insert(*number)) else {
                     continue;
                 };
-                let (file, process) = (line.mount_point.path(), reading.task.describe(host));
+                let (file, process) = (line.mount_point.path(), reading.process.clone());
                 unseen.push(Unseen::Namespace { number, file, process });
             }
         }
@@ -123,12 +126,15 @@ pub(super) fn mount_namespace(link: &Path) -> Option<u64> {
     link.to_str()?.starts_with("mnt:[").then(|| super::host::namespace_number(link))?
 }
 
-/// The first of `tasks` that can still be read: those that share a view all read the same.
-fn read_one(host: &Host, tasks: &[Task]) -> Result<(Task, Vec<u8>), UnseenReason> {
+/// By the first of `tasks` that can still be read: those that share a view all read the same.
+fn read_one(host: &Host, view: View, tasks: &[Task]) -> Result<Reading, UnseenReason> {
     let mut reason = UnseenReason::Gone;
     for task in tasks {
         match host.read(&task.path("mountinfo")) {
-            Ok(text) => return Ok((*task, text)),
+            Ok(text) => {
+                let process = task.describe(host);
+                return Ok(Reading { namespace: view.namespace, task: *task, process, text });
+            }
             Err(error) => reason = UnseenReason::from(&error),
         }
     }

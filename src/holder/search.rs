@@ -110,7 +110,7 @@ impl Search {
         let names = Arc::new(DeviceNames::read(&host));
         let backing = Backing::read(&host, &names, &readings, half, &mut unseen);
         let stack = Stack::read(&host, self.device, &backing.loops);
-        let (file_systems, mut holders) = FileSystems::read(&host, &stack, &names, &readings, half, &mut unseen);
+        let (file_systems, mut holders) = FileSystems::read(&host, &stack, &names, &readings, &mut unseen);
         holders.extend(backing.others.into_iter().filter(|holder| stack.contains(holder.on)));
         holders.extend(bcache_without_device(&host, &stack));
         let root_name = stack::name(&host, self.device);

@@ -23,11 +23,6 @@ impl Task {
         }
     }
 
-    /// What is left of one that nothing more can be read of.
-    pub(super) fn nobody(self) -> Process {
-        Process { pid: self.pid, tid: self.tid, comm: String::new(), container: None, pod: None }
-    }
-
     /// Who it is; what cannot be read any more is left empty.
     pub(super) fn describe(self, host: &Host) -> Process {
         let comm = host.read(&self.path("comm")).unwrap_or_default();
