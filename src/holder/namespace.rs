@@ -20,11 +20,13 @@ pub(super) struct Reading {
     pub(super) task: Task,
     /// Who that is.
     pub(super) process: Process,
-    pub(super) text: Vec<u8>,
+    text: Vec<u8>,
+    /// Whether every line of it is one of mountinfo.
+    is_understood: bool,
 }
 
 impl Reading {
-    /// Its lines. What is no line of mountinfo was reported when it was read.
+    /// Its lines, those left out that are no line of mountinfo.
     pub(super) fn lines(&self) -> impl Iterator<Item = MountLine<'_>> {
         mountinfo::lines(&self.text).flatten()
     }
@@ -74,7 +76,7 @@ impl Readings {
         for ((view, tasks), answer) in views.iter().zip(answers) {
             match answer.unwrap_or(Err(UnseenReason::TimedOut)) {
                 Ok(reading) => {
-                    if mountinfo::lines(&reading.text).any(|line| line.is_err()) {
+                    if !reading.is_understood {
                         let reason = UnseenReason::NotUnderstood;
                         unseen.push(Unseen::Process { pid: reading.task.pid, part: ProcessPart::Mounts, reason });
                     }
@@ -106,11 +108,6 @@ impl Readings {
         }
     }
 
-    /// Every mount's number, to tell files that are used by a mount from those whose mount is gone.
-    pub(super) fn mount_ids(&self) -> HashSet<u64> {
-        self.all.iter().flat_map(|reading| reading.lines().map(|line| line.id)).collect()
-    }
-
     /// What is mounted on or below each of the mounts in `ids`, as seen from `reading`.
     pub(super) fn submounts(reading: &Reading, ids: &HashSet<u64>) -> HashMap<u64, Vec<PathBuf>> {
         let mut submounts: HashMap<u64, Vec<PathBuf>> = HashMap::new();
@@ -133,7 +130,8 @@ fn read_one(host: &Host, view: View, tasks: &[Task]) -> Result<Reading, UnseenRe
         match host.read(&task.path("mountinfo")) {
             Ok(text) => {
                 let process = task.describe(host);
-                return Ok(Reading { namespace: view.namespace, task: *task, process, text });
+                let is_understood = mountinfo::lines(&text).all(|line| line.is_ok());
+                return Ok(Reading { namespace: view.namespace, task: *task, process, text, is_understood });
             }
             Err(error) => reason = UnseenReason::from(&error),
         }

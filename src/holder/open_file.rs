@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rustix::path::DecInt;
 
@@ -10,7 +11,8 @@ use super::host::{self, FileStatus, Host};
 use super::kcmp::{self, Shared};
 use super::kind::{DeviceUser, FileUse, FileUser, Holder, HolderKind, UsedFile};
 use super::mountinfo::Escaped;
-use super::namespace;
+use super::namespace::{self, Readings};
+use super::stack::Stack;
 use super::task::{self, Task};
 use super::unseen::UnseenReason;
 use crate::DeviceNumber;
@@ -19,14 +21,14 @@ use crate::DeviceNumber;
 #[derive(Debug)]
 pub(super) struct Wanted {
     /// The stack's devices.
-    pub(super) devices: HashSet<DeviceNumber>,
-    pub(super) file_systems: FileSystems,
+    devices: HashSet<DeviceNumber>,
+    file_systems: Arc<FileSystems>,
     /// Every mount that was seen, on whatever device.
-    pub(super) mount_ids: HashSet<u64>,
+    mount_ids: HashSet<u64>,
     /// Every mount namespace that was seen.
-    pub(super) namespaces: HashSet<u64>,
+    namespaces: HashSet<u64>,
     /// The device number of the namespaces' own file system (nsfs), to recognise namespaces that are held open.
-    pub(super) nsfs: Option<DeviceNumber>,
+    nsfs: Option<DeviceNumber>,
 }
 
 /// What was found in a process.
@@ -45,6 +47,16 @@ enum Match {
 }
 
 impl Wanted {
+    pub(super) fn new(host: &Host, stack: &Stack, file_systems: &Arc<FileSystems>, readings: &Readings) -> Self {
+        Self {
+            devices: stack.layers.iter().map(|layer| layer.device.number).collect(),
+            file_systems: Arc::clone(file_systems),
+            mount_ids: readings.all.iter().flat_map(|reading| reading.lines().map(|line| line.id)).collect(),
+            namespaces: readings.all.iter().map(|reading| reading.namespace).collect(),
+            nsfs: host.status("self/ns/mnt").ok().map(|status| status.on),
+        }
+    }
+
     fn matches(&self, status: FileStatus) -> Option<Match> {
         if let Some(device) = status.block_device.filter(|device| self.devices.contains(device)) {
             return Some(Match::Device(device));

@@ -120,42 +120,47 @@ impl Search {
         }
         report_limits(&host, &readings, &mut unseen);
 
-        let wanted = Arc::new(Wanted {
-            devices: stack.layers.iter().map(|layer| layer.device.number).collect(),
-            file_systems,
-            mount_ids: readings.mount_ids(),
-            namespaces: readings.all.iter().map(|reading| reading.namespace).collect(),
-            nsfs: host.status("self/ns/mnt").ok().map(|status| status.on),
-        });
-        if self.mounts_only {
-            unseen.push(Unseen::FilesNotAskedFor);
-        } else {
-            let (reader, target) = (Arc::clone(&host), Arc::clone(&wanted));
-            let mut kept: HashSet<u64> = HashSet::new();
-            let answers = parallel::each(&pids, deadline, move |pid| open_file::find(&reader, &target, *pid));
-            for (pid, answer) in pids.iter().zip(answers) {
-                match answer.unwrap_or(Err(UnseenReason::TimedOut)) {
-                    Ok(found) => {
-                        holders.extend(found.holders);
-                        for (number, task, descriptor) in found.namespaces {
-                            if !kept.insert(number) {
-                                continue;
-                            }
-                            let file = self.proc.join(task.path(&format!("fd/{descriptor}")));
-                            unseen.push(Unseen::Namespace { number, file, process: task.describe(&host) });
-                        }
-                    }
-                    Err(reason) => unseen.push(Unseen::Process { pid: *pid, part: ProcessPart::Files, reason }),
-                }
-            }
+        let file_systems = Arc::new(file_systems);
+        let wanted = (!self.mounts_only).then(|| Arc::new(Wanted::new(&host, &stack, &file_systems, &readings)));
+        match &wanted {
+            Some(wanted) => self.look_into_files(&host, &pids, wanted, deadline, &mut holders, &mut unseen),
+            None => unseen.push(Unseen::FilesNotAskedFor),
         }
-        let files = (!self.mounts_only).then_some(&wanted);
-        newcomer::look_at(&host, &pids, &readings, files, deadline, &mut holders, &mut unseen);
-        for (on, file_system) in wanted.file_systems.without_user(&holders) {
+        newcomer::look_at(&host, &pids, &readings, wanted.as_ref(), deadline, &mut holders, &mut unseen);
+        for (on, file_system) in file_systems.without_user(&holders) {
             unseen.push(Unseen::FileSystemUser { file_system: file_system.clone() });
             holders.push(Holder { on, kind: HolderKind::Kernel(KernelUser::FileSystem { file_system }) });
         }
         Ok(Holders { device: self.device, name: root_name, holders: in_closing_order(&stack, holders), unseen })
+    }
+
+    fn look_into_files(
+        &self,
+        host: &Arc<Host>,
+        pids: &Arc<Vec<i32>>,
+        wanted: &Arc<Wanted>,
+        deadline: Deadline,
+        holders: &mut Vec<Holder>,
+        unseen: &mut Vec<Unseen>,
+    ) {
+        let (reader, target) = (Arc::clone(host), Arc::clone(wanted));
+        let answers = parallel::each(pids, deadline, move |pid| open_file::find(&reader, &target, *pid));
+        let mut kept: HashSet<u64> = HashSet::new();
+        for (pid, answer) in pids.iter().zip(answers) {
+            match answer.unwrap_or(Err(UnseenReason::TimedOut)) {
+                Ok(found) => {
+                    holders.extend(found.holders);
+                    for (number, task, descriptor) in found.namespaces {
+                        // One file is enough to find it by.
+                        if kept.insert(number) {
+                            let file = self.proc.join(task.path(&format!("fd/{descriptor}")));
+                            unseen.push(Unseen::Namespace { number, file, process: task.describe(host) });
+                        }
+                    }
+                }
+                Err(reason) => unseen.push(Unseen::Process { pid: *pid, part: ProcessPart::Files, reason }),
+            }
+        }
     }
 }
 
@@ -203,7 +208,7 @@ fn report_limits(host: &Host, readings: &Readings, unseen: &mut Vec<Unseen>) {
         Some(mount) => line.id == mount,
         None => line.mount_point.0 == b"/proc",
     };
-    let hides = readings.all.iter().flat_map(Reading::lines).filter(is_proc).any(|line| {
+    let hides = readings.all.iter().flat_map(Reading::lines).find(is_proc).is_some_and(|line| {
         // 1 lists the processes and denies their files, which is seen process by process.
         let hidepid = mountinfo::option_value(line.super_options, b"hidepid");
         !matches!(hidepid, None | Some(b"0" | b"off" | b"1" | b"noaccess"))
