@@ -57,6 +57,7 @@ impl Explanation {
     }
 
     /// A line of the kernel's log that contains `text`.
+    #[cfg(feature = "librados")]
     pub(super) fn logged(&self, text: &str) -> Option<&str> {
         self.kernel_log.iter().map(String::as_str).find(|line| line.contains(text))
     }
