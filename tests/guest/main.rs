@@ -3,6 +3,7 @@
 
 mod busy;
 mod environment;
+mod holder;
 mod listing;
 mod mapping;
 mod refusals;
