@@ -6,6 +6,7 @@
 
 mod ceph_arguments;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use ceph_arguments::{CephArguments, Stop, errno, strerror};
@@ -80,7 +81,8 @@ fn run(given: &[String]) -> Result<(), Stop> {
         fail(format!("error listing watchers {}/{object}: {}", pool.name(), strerror(errno)))
     })?;
     for watcher in watchers {
-        println!("watcher={watcher}");
+        // Whoever does not listen any more, as `head`, misses it.
+        let _ = writeln!(std::io::stdout(), "watcher={watcher}");
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The formats that `rbd` prints: plain text, JSON and XML.
 
 use std::fmt::Display;
+use std::io::Write as _;
 
 use serde::Serialize;
 use serde_json::ser::{PrettyFormatter, Serializer};
@@ -38,10 +39,15 @@ impl Format {
         };
         let text = text.map_err(|error| Stop::Exit(libc::EIO, format!("rbd: {error}")))?;
         if !text.is_empty() {
-            println!("{text}");
+            print_line(&text);
         }
         Ok(())
     }
+}
+
+/// To the standard output. Whoever does not listen any more, as `head`, misses it.
+pub fn print_line(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 fn json(value: &impl Serialize, pretty: bool) -> serde_json::Result<String> {

@@ -15,6 +15,7 @@ mod fallback;
 mod feature;
 mod format;
 mod info;
+mod map;
 mod spec;
 mod status;
 mod xml;
@@ -26,8 +27,15 @@ use ceph_arguments::{CephArguments, Stop};
 use rbd::Cluster;
 use rbd::rados::ClusterBuilder;
 
-const COMMANDS: &[&Command] =
-    &[&info::COMMAND, &status::COMMAND, &feature::DISABLE, &feature::ENABLE, &device::LIST, &device::UNMAP];
+const COMMANDS: &[&Command] = &[
+    &info::COMMAND,
+    &status::COMMAND,
+    &feature::DISABLE,
+    &feature::ENABLE,
+    &device::LIST,
+    &map::COMMAND,
+    &device::UNMAP,
+];
 
 fn run(given: &[String]) -> Result<(), Stop> {
     let mut ceph = CephArguments::take(given)?;

@@ -11,6 +11,8 @@ impl ClusterBuilder {
     /// Ceph's as `--OPTION VALUE` or `--OPTION=VALUE`, with `-` or `_` in its name, a boolean one also as `--OPTION` and
     /// `--no-OPTION`. Returns what is left, in order; `--` and what follows is left whole.
     ///
+    /// `-K -`, a key from the standard input, does not work: it is read here already.
+    ///
     /// Which file, cluster name and user (`-c`, `--cluster`, `--id`, `-n`) is said by this builder's other methods.
     ///
     /// ```no_run

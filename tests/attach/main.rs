@@ -1,6 +1,7 @@
 //! Attach and detach against the kernel's real rbd driver and a real cluster: `tests/run guest` runs them in the guest,
 //! after those that need no Ceph library.
 
+mod dropin;
 #[path = "../guest/support.rs"]
 #[allow(dead_code)] // What only the other program uses.
 mod support;

@@ -197,7 +197,8 @@ fn arguments_that_are_wrong() {
 
 #[test]
 fn devices_that_are_not_there() {
-    let pool = prepare(&[]);
+    let pool =
+        prepare(&["create --size 8M %/bogus", "config image set %/bogus rbd_default_map_options queue_depth=3,bogus"]);
     for line in cases(include_str!("devices.cases")) {
         RBD.agree(&words(&pool, line));
     }
