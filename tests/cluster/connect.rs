@@ -202,6 +202,7 @@ fn every_failure_says_what_to_mend_and_nothing_is_printed() {
                 (monitor().user("nobody").key(another()), "connect to cluster", PermissionDenied, denied),
                 (monitor().user("nobody").keyring(cluster().keyring()), "connect to cluster", PermissionDenied, denied),
                 (monitor().keyring(file("")), "connect to cluster", PermissionDenied, denied),
+                (monitor().option("keyring", "/nonexistent"), "connect to cluster", PermissionDenied, denied),
                 (monitor().key(Secret::new("SECRET!")), "connect to cluster", InvalidInput, unparsable),
                 (monitor().key(Secret::new("AQBXKixnAAAA")), "connect to cluster", InvalidInput, unparsable),
                 (monitor().key_file(file("SECRET!\n")), "connect to cluster", InvalidInput, unparsable),
@@ -285,7 +286,7 @@ fn a_dead_monitor_is_a_time_out() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mon_host = format!("v2:{}", listener.local_addr().unwrap());
     let builder = bare().mon_host(&mon_host).keyring(cluster().keyring());
-    for (deadline, at_most) in [(2000, 5000), (300, 2000), (0, 1000)].map(|(a, b)| (millis(a), millis(b))) {
+    for (deadline, at_most) in [(2000, 5000), (300, 5000), (0, 5000)].map(|(a, b)| (millis(a), millis(b))) {
         let start = Instant::now();
         let error = error_of(&builder.clone().connect_deadline(deadline));
         let elapsed = start.elapsed();

@@ -131,12 +131,14 @@ fn without_an_osd_no_call_outlasts_its_deadline() {
             pool.write_full("o", b"data").unwrap();
             let reading = pool.open_read_only(made.name()).unwrap();
             let writing = pool.open(made.name()).unwrap();
+            let closing = pool.open(made.name()).unwrap().with_deadline(DEADLINE);
 
             let paused = private.pause("osd.0");
             assert_all_pass_the_deadline(calls_to_osds(&pool.with_deadline(DEADLINE), &reading, made.name()));
             let data = [7; 4096];
             let _cached_or_not = writing.with_deadline(DEADLINE).write(0, &data);
             assert_still_running(&writing.with_deadline(DEADLINE).flush().unwrap_err());
+            assert_still_running(&closing.close().unwrap_err());
             assert!(library.cluster_version().is_ok());
             drop(paused);
 
@@ -144,7 +146,8 @@ fn without_an_osd_no_call_outlasts_its_deadline() {
             writing.flush().unwrap();
             assert_eq!(reading.read(0, 4096).unwrap(), data);
             assert_eq!(pool.read("o", 0, 4).unwrap(), b"data");
-            poll_until(SLACK, || writing.clone().close().is_err().then_some(()));
+            // What could not be closed in time is closed now.
+            poll_until(SLACK, || (reading.watchers().unwrap().len() == 1).then_some(()));
             drop((reading, writing, pool));
             assert_ends(library);
         },
@@ -255,7 +258,7 @@ fn a_blocklisted_connection_says_so_at_once_and_for_ever() {
         held.info().unwrap_err(),
         held.close().unwrap_err(),
     ];
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     for error in later {
         assert_eq!((error.kind(), error.errno()), (ErrorKind::Blocklisted, Some(libc::ESHUTDOWN)), "{error}");
         assert_eq!(error.hint(), Some("this connection stays useless; drop its handles and connect again"));
