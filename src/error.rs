@@ -1,7 +1,7 @@
 //! One error for the whole library: what was done, to what, the errno, and a kind to match on.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use crate::attach::Explanation;
 use crate::feature::Features;
@@ -312,7 +312,8 @@ impl fmt::Display for Error {
         let inner = &*self.0;
         f.write_str(&inner.operation)?;
         if let Some(object) = &inner.object {
-            write!(f, " {object}")?;
+            f.write_str(" ")?;
+            write_in_line(f, object)?;
         }
         write!(f, ": {}", inner.kind.text())?;
         inner.details.append(f)?;
@@ -333,6 +334,19 @@ impl fmt::Display for Error {
         }
         Ok(())
     }
+}
+
+/// Writes what was named, in one line whatever is in it: names may hold line breaks and marks that turn text round.
+fn write_in_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    const SHOWN: usize = 512;
+    for c in text.chars().take(SHOWN) {
+        match c {
+            '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => write!(f, "{}", c.escape_unicode())?,
+            c if c.is_control() => write!(f, "{}", c.escape_default())?,
+            c => f.write_char(c)?,
+        }
+    }
+    if text.chars().nth(SHOWN).is_some() { f.write_str("…") } else { Ok(()) }
 }
 
 impl Details {
@@ -405,6 +419,14 @@ mod tests {
             "remove image kube/pvc-9: busy, watched by 192.0.2.1:0/7 client.4235 cookie=1, \
              192.0.2.2:0/8 client.4236 cookie=2 (errno 16)"
         );
+    }
+
+    #[test]
+    fn an_error_is_one_line_whatever_was_named() {
+        let error = Error::from_errno("open pool", libc::ENOENT).with_object("a\nb\u{202e}c\u{7}");
+        assert_eq!(error.to_string(), "open pool a\\nb\\u{202e}c\\u{7}: not found (errno 2)");
+        let long = Error::from_errno("open pool", libc::ENOENT).with_object("x".repeat(4096));
+        assert_eq!(long.to_string(), format!("open pool {}…: not found (errno 2)", "x".repeat(512)));
     }
 
     #[test]

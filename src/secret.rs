@@ -18,6 +18,12 @@ impl Secret {
         Self(Zeroizing::new(key.trim().to_owned()))
     }
 
+    /// Takes the value of an option, which may be a key, as it is.
+    #[cfg(feature = "librados")]
+    pub(crate) fn verbatim(value: &str) -> Self {
+        Self(Zeroizing::new(value.to_owned()))
+    }
+
     /// The key itself. The name says what the caller does.
     pub fn expose(&self) -> &str {
         &self.0

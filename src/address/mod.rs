@@ -5,3 +5,5 @@ mod monitors;
 
 pub use entity::{EntityAddress, Protocol};
 pub use monitors::MonitorAddresses;
+#[cfg(feature = "librados")]
+pub(crate) use monitors::host_names;

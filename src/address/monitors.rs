@@ -130,6 +130,25 @@ fn parse_address(text: &str) -> Result<EntityAddress> {
     })
 }
 
+/// The host names in a `mon_host`, which librados looks up, and nothing else here does.
+///
+/// # Errors
+///
+/// `InvalidInput` for what is neither an address nor a host name.
+#[cfg(feature = "librados")]
+pub(crate) fn host_names(text: &str) -> Result<Vec<&str>> {
+    let mut hosts = Vec::new();
+    for monitor in split_outside_brackets(text).filter(|monitor| monitor.parse::<EntityAddress>().is_err()) {
+        let list = monitor.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(monitor);
+        for address in split_outside_brackets(list) {
+            if let Err(error) = address.parse::<EntityAddress>() {
+                hosts.push(host_name(address).ok_or(error)?);
+            }
+        }
+    }
+    Ok(hosts)
+}
+
 /// The host name in `[v1:|v2:|any:]HOST[:PORT][/NONCE]`, if that is what stands there.
 fn host_name(text: &str) -> Option<&str> {
     let text = ["v1:", "v2:", "any:"].iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);

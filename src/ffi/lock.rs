@@ -1,11 +1,10 @@
 //! Locks on an object, as `cls_lock` keeps them: the one on an image's header.
 
-use std::ffi::{CStr, c_char, c_int};
-use std::mem::MaybeUninit;
+use std::ffi::{CStr, c_int};
 
 use super::image::ImageHandle;
 use super::io::IoHandle;
-use super::{Errno, c_string, check, grow, text};
+use super::{Errno, c_string, check};
 
 /// The lock on an image's header (`RBD_LOCK_NAME`): that of the exclusive-lock feature, or one taken by hand.
 pub(crate) const LOCK_OF_IMAGE: &CStr = c"rbd_lock";
@@ -19,9 +18,9 @@ pub(crate) struct LockerText {
 }
 
 impl IoHandle {
-    /// All holders of a lock on an object, asked of its OSD. (`rbd_list_lockers` tells who held it when the image was
+    /// Whether a lock on an object is exclusive, and all its holders, asked of its OSD. (`rbd_list_lockers` tells who held it when the image was
     /// opened or its header last read again.)
-    pub(crate) fn lockers(&self, object: &str, lock: &CStr) -> Result<Vec<LockerText>, Errno> {
+    pub(crate) fn lockers(&self, object: &str, lock: &CStr) -> Result<(bool, Vec<LockerText>), Errno> {
         let object = c_string(object)?;
         let mut sizes = [256_usize; 4];
         loop {
@@ -66,26 +65,13 @@ impl IoHandle {
                 strings.map(|string| String::from_utf8_lossy(string).into_owned()).collect()
             };
             let lockers = strings(clients).into_iter().zip(strings(cookies)).zip(strings(addresses));
-            return Ok(lockers.map(|((client, cookie), address)| LockerText { client, cookie, address }).collect());
+            let lockers = lockers.map(|((client, cookie), address)| LockerText { client, cookie, address });
+            return Ok((exclusive != 0, lockers.collect()));
         }
     }
 }
 
 impl ImageHandle {
-    /// Mode and owners' addresses of the lock of the exclusive-lock feature; none is `ENOENT`.
-    pub(crate) fn lock_owners(&self) -> Result<(ceph_sys::rbd_lock_mode_t, Vec<String>), Errno> {
-        let mut mode = 0;
-        let mut owners = grow(4, |buffer: &mut [MaybeUninit<*mut c_char>], size| {
-            // SAFETY: the buffer has `size` places; on -ERANGE nothing is written but the size.
-            unsafe { ceph_sys::rbd_lock_get_owners(self.raw(), &mut mode, buffer.as_mut_ptr().cast(), size) }
-        })?;
-        // SAFETY: the call set NUL-terminated strings.
-        let list = owners.iter().map(|owner| unsafe { text(*owner) }).collect();
-        // SAFETY: these strings are from the call above, and freed once.
-        unsafe { ceph_sys::rbd_lock_get_owners_cleanup(owners.as_mut_ptr(), owners.len()) };
-        Ok((mode, list))
-    }
-
     pub(crate) fn is_lock_owner(&self) -> Result<bool, Errno> {
         let mut is_owner: c_int = 0;
         // SAFETY: an open image and a place to write to.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::lock::LOCK_HINT;
+use crate::deadline::Deadline;
 use crate::error::{Details, Error, ErrorKind, Result};
 use crate::feature::Features;
 use crate::ffi::image as ffi;
@@ -71,10 +72,11 @@ impl Pool {
     /// (ENOTEMPTY, kind `Other`) where it has snapshots; `TimedOut`, also where a lock was taken by hand.
     #[doc(alias = "rbd_remove")]
     pub fn remove_image(&self, name: &ImageName) -> Result<()> {
+        let deadline = Deadline::after(self.deadline);
         let (io, old) = (Arc::clone(&self.io), name.clone());
         let removed = self.call("remove image", &format_args!("{self}/{name}"), move || ffi::remove(&io, old.as_str()));
         removed.map_err(|error| match error.kind() {
-            ErrorKind::Busy => self.name_watchers(name, error),
+            ErrorKind::Busy => self.name_watchers(name, error, deadline),
             ErrorKind::TimedOut => error.with_hint(LOCK_HINT),
             _ if error.errno() == Some(libc::ENOTEMPTY) => error.with_hint("it has snapshots"),
             _ => error,
@@ -82,8 +84,9 @@ impl Pool {
     }
 
     /// Who is in the way may have gone by now; then the error stays as it is.
-    fn name_watchers(&self, image: &ImageName, error: Error) -> Error {
-        match self.open_read_only(image.clone()).and_then(|image| image.watchers()) {
+    fn name_watchers(&self, image: &ImageName, error: Error, deadline: Deadline) -> Error {
+        let open = self.until(deadline).open_read_only(image.clone());
+        match open.and_then(|image| image.until(deadline).watchers()) {
             Ok(watchers) if !watchers.is_empty() => error.with_details(Details::Watchers(watchers)),
             _ => error,
         }

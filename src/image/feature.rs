@@ -106,7 +106,7 @@ impl Image {
     }
 
     /// The same image for what is left of the time.
-    fn until(&self, deadline: Deadline) -> Self {
+    pub(super) fn until(&self, deadline: Deadline) -> Self {
         Self { deadline: deadline.left(), ..self.clone() }
     }
 

@@ -49,7 +49,14 @@ impl Image {
     pub fn flush(&self) -> Result<()> {
         const FLUSH: &str = "flush image";
         refuse_after_lost_write(&self.write_lost, FLUSH, &self.label)?;
-        self.call(FLUSH, |image| image.flush())?;
+        let lost = std::sync::Arc::clone(&self.write_lost);
+        self.call(FLUSH, move |image| {
+            let flushed = image.flush();
+            if flushed == Err(Errno::TIMED_OUT) {
+                lost.store(true, Ordering::Relaxed);
+            }
+            flushed
+        })?;
         refuse_after_lost_write(&self.write_lost, FLUSH, &self.label)
     }
 }

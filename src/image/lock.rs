@@ -4,7 +4,6 @@ use super::Image;
 use super::info::{header_of, id_of};
 use crate::address::EntityAddress;
 use crate::error::{Details, ErrorKind, Result};
-use crate::feature::Features;
 use crate::ffi::Errno;
 use crate::ffi::image::ImageHandle;
 use crate::ffi::lock::{LOCK_OF_IMAGE, LockerText};
@@ -22,24 +21,14 @@ pub enum BreakLock {
 }
 
 impl Image {
-    /// The owners of the lock that the feature `exclusive-lock` takes: none or one, or several where it is shared.
+    /// The owners of the lock that the feature `exclusive-lock` takes: none or one, or several where it is shared. A lock
+    /// that was taken by hand is not theirs: [`lockers`](Self::lockers) lists all.
     #[doc(alias = "rbd_lock_get_owners")]
     pub fn lock_owners(&self) -> Result<Vec<LockOwner>> {
-        let (mode, owners) = self.call("read lock owners of image", |image| {
-            if image.features()? & Features::EXCLUSIVE_LOCK.bits() == 0 {
-                return Ok((0, Vec::new()));
-            }
-            match image.lock_owners() {
-                Err(Errno::NOT_FOUND) => Ok((0, Vec::new())),
-                owners => owners,
-            }
-        })?;
-        let mode = match mode {
-            ceph_sys::RBD_LOCK_MODE_EXCLUSIVE => LockMode::Exclusive,
-            ceph_sys::RBD_LOCK_MODE_SHARED => LockMode::Shared,
-            other => LockMode::Other(other),
-        };
-        Ok(owners.into_iter().map(|owner| LockOwner::new(mode, owner)).collect())
+        // Of the OSD, and not by `rbd_lock_get_owners`, which refuses handles that are open read-only, and locks by hand.
+        let (mode, lockers) = self.call_and_parse("read lock owners of image", mode_and_lockers)?;
+        let automatic = lockers.into_iter().filter(|locker| locker.watch_cookie().is_some());
+        Ok(automatic.map(|locker| LockOwner::new(mode, locker.address.to_string())).collect())
     }
 
     /// Whether this handle holds the lock of the feature `exclusive-lock`.
@@ -93,11 +82,16 @@ pub(super) const LOCK_HINT: &str =
     "the cluster did not answer in time, or the image's lock is held: see Image::lockers";
 
 pub(super) fn lockers(image: &ImageHandle) -> Result<Vec<Locker>, Failure> {
+    mode_and_lockers(image).map(|(_, lockers)| lockers)
+}
+
+fn mode_and_lockers(image: &ImageHandle) -> Result<(LockMode, Vec<Locker>), Failure> {
     let header = header_of(id_of(image)?.as_ref(), image)?;
-    let lockers = image.io().lockers(header.as_str(), LOCK_OF_IMAGE)?.into_iter();
+    let (exclusive, lockers) = image.io().lockers(header.as_str(), LOCK_OF_IMAGE)?;
+    let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
     let locker = |locker: LockerText| {
         let address = locker.address.parse::<EntityAddress>()?.without_protocol();
         Ok(Locker::new(locker.client, locker.cookie, address))
     };
-    lockers.map(locker).collect()
+    Ok((mode, lockers.into_iter().map(locker).collect::<Result<_, Failure>>()?))
 }

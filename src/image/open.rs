@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ffi::Errno;
 use crate::ffi::image::{Find, ImageHandle};
@@ -126,13 +127,20 @@ impl Display for Key {
 impl Cluster {
     /// Opens what a spec names, to read: an image, or a snapshot of it.
     pub fn open_read_only(&self, spec: &ImageSpec) -> Result<Image> {
-        self.pool_of(spec)?.open_image(Key::Name(spec.image().clone()), spec.snapshot(), true)
+        self.open_of(spec, true)
     }
 
     /// Opens the image that a spec names, to read and write; a snapshot can only be read.
     pub fn open(&self, spec: &ImageSpec) -> Result<Image> {
-        let read_only = spec.snapshot().is_some();
-        self.pool_of(spec)?.open_image(Key::Name(spec.image().clone()), spec.snapshot(), read_only)
+        self.open_of(spec, spec.snapshot().is_some())
+    }
+
+    /// Pool and image by one deadline.
+    fn open_of(&self, spec: &ImageSpec, read_only: bool) -> Result<Image> {
+        let deadline = Deadline::after(self.deadline);
+        let pool = self.pool_of(spec)?;
+        let image = pool.until(deadline).open_image(Key::Name(spec.image().clone()), spec.snapshot(), read_only)?;
+        Ok(Image { deadline: self.deadline, pool, ..image })
     }
 }
 

@@ -1,13 +1,15 @@
 //! How to connect.
 
+use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::arguments;
 use super::cluster::Cluster;
-use super::connection::{Connection, DEFAULT_DEADLINE};
+use super::connection::{Connection, DEFAULT_DEADLINE, Failure};
 use super::worker::{NoResult, Workers};
+use crate::address::host_names;
 use crate::deadline::Deadline;
 use crate::error::{Details, Error, ErrorKind, Result};
 use crate::ffi::Errno;
@@ -144,7 +146,7 @@ impl ClusterBuilder {
 
     /// Any option of Ceph's. Unknown names and values that do not fit are errors of [`connect`](Self::connect).
     pub fn option(mut self, name: &str, value: &str) -> Self {
-        self.options.push((name.into(), Secret::new(value)));
+        self.options.push((name.into(), Secret::verbatim(value)));
         self
     }
 
@@ -207,10 +209,17 @@ impl ClusterBuilder {
     #[doc(alias = "rados_connect")]
     pub fn connect(&self) -> Result<Cluster> {
         let unconnected = self.configure()?;
-        let connected =
-            Arc::<Workers>::default().run(Deadline::after(self.connect_deadline), move || unconnected.connect());
+        let mon_host = unconnected.get("mon_host").unwrap_or_default();
+        // librados says on the standard output what it cannot look up, and then waits.
+        host_names(&mon_host)?;
+        let connected = Arc::<Workers>::default().run(Deadline::after(self.connect_deadline), move || {
+            look_up(&mon_host)?;
+            unconnected.connect().map_err(Failure::Errno)
+        });
         let rados = match connected {
-            Ok(result) => result.map_err(|errno| self.connect_error(errno))?,
+            Ok(Ok(rados)) => rados,
+            Ok(Err(Failure::Errno(errno))) => return Err(self.connect_error(errno)),
+            Ok(Err(Failure::Answer(error))) => return Err(error),
             Err(NoResult::TimedOut) => {
                 return Err(self.connect_error(Errno::TIMED_OUT).with_details(Details::StillRunning));
             }
@@ -229,6 +238,12 @@ impl ClusterBuilder {
         })?;
         self.read_file(&unconnected)?;
         unconnected.parse_arguments(self.arguments.iter().map(Secret::expose)).map_err(arguments::error)?;
+        if self.options.iter().any(|(name, key)| name == "key" && key.expose().is_empty()) {
+            // Ceph would take the keyring's key instead.
+            return Err(Error::new(ErrorKind::InvalidInput, READ_KEY)
+                .with_object(&self.entity)
+                .with_hint("it is empty"));
+        }
         for (name, value) in &self.options {
             set(&unconnected, name, value.expose())?;
         }
@@ -299,11 +314,29 @@ fn check_file(operation: &'static str, path: &Path) -> Result<()> {
     if !is_one_path(path) {
         return Err(error(libc::EINVAL).with_hint("Ceph takes `,` and `;` for a list of paths and `$` for a variable"));
     }
-    match std::fs::File::open(path).and_then(|file| file.metadata()) {
-        Ok(file) if file.is_dir() => Err(error(libc::EISDIR)),
+    // What is looked at first is not opened if that could wait, as for a pipe.
+    match std::fs::metadata(path) {
+        Ok(file) if file.is_dir() => return Err(error(libc::EISDIR)),
+        Ok(file) if !file.is_file() => return Err(error(libc::EINVAL).with_hint("it is no regular file")),
+        _ => {}
+    }
+    match std::fs::File::open(path) {
         Ok(_) => Ok(()),
         Err(cause) => Err(Error::from_io(operation, cause).with_object(path.display())),
     }
+}
+
+/// Looks the monitors' host names up, as librados will, to say which of them there is not.
+fn look_up(mon_host: &str) -> Result<(), Failure> {
+    for host in host_names(mon_host)? {
+        (host, 0).to_socket_addrs().map_err(|error| {
+            Error::new(ErrorKind::InvalidInput, "look up monitor")
+                .with_object(host)
+                .with_source(error)
+                .with_hint("it is neither an IP address nor a known host name")
+        })?;
+    }
+    Ok(())
 }
 
 fn set(unconnected: &Unconnected, name: &str, value: &str) -> Result<()> {

@@ -76,6 +76,10 @@ impl Cluster {
     #[doc(alias = "rados_shutdown")]
     pub fn disconnect(self) -> Result<()> {
         const DISCONNECT: &str = "disconnect from cluster";
+        if self.connection.rados.is_inherited() {
+            // Dropped, it is left to the process that made it.
+            return self.connection.check_usable(DISCONNECT, &"inherited through fork");
+        }
         let busy = || Error::new(ErrorKind::Busy, DISCONNECT).with_hint("other handles of this connection are in use");
         let connection = Arc::into_inner(self.connection).ok_or_else(busy)?;
         // Dropping the only reference shuts down.
@@ -104,7 +108,7 @@ impl Cluster {
     /// This connection's global id: the `N` of `client.N` in lists of watchers and lock owners.
     #[doc(alias = "rados_get_instance_id")]
     pub fn instance_id(&self) -> u64 {
-        self.connection.rados.instance_id()
+        self.connection.instance_id
     }
 
     /// The addresses by which the cluster knows this connection, as a blocklist takes them.

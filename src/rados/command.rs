@@ -1,5 +1,6 @@
 //! Commands: JSON to a daemon, bytes and a text back. And what is built from them: pools, keys, the blocklist.
 
+use std::fmt;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +19,19 @@ use crate::name::PoolName;
 use crate::secret::Secret;
 
 /// What a daemon answered to a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct CommandOutput {
     /// The output, JSON where the command asked for `"format": "json"`.
     pub data: Vec<u8>,
     /// The text that the `ceph` program prints on its standard error.
     pub status: String,
+}
+
+/// Without the output, which is a key where one was asked for.
+impl fmt::Debug for CommandOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CommandOutput").field("bytes", &self.data.len()).field("status", &self.status).finish()
+    }
 }
 
 impl CommandOutput {
@@ -242,12 +250,23 @@ impl Cluster {
         parse_blocklist(&self.command(Daemon::Mon, &command, READ_BLOCKLIST, &"of cluster")?.data)
     }
 
-    /// Refuses to serve a client from now on, for `expiry`. Its address is taken whole, with port and nonce, so that no
-    /// other client of that host is hit.
+    /// Refuses to serve a client from now on, for `expiry`, a century at the most. Its address is taken whole, with port and
+    /// nonce, so that no other client of that host is hit.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a blank address, and for no time: that entry would end at once.
     pub fn blocklist_add(&self, client: &EntityAddress, expiry: Duration) -> Result<()> {
+        const ADD: &str = "add to blocklist";
+        // Beyond what its clock holds Ceph makes an entry that has ended already.
+        const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+        if client.ip().is_unspecified() || expiry.is_zero() {
+            let error = Error::new(ErrorKind::InvalidInput, ADD).with_object(client);
+            return Err(error.with_hint("it takes a client's address, and a time for which it holds"));
+        }
         let mut command = change_blocklist("add", client);
-        command["expire"] = expiry.as_secs_f64().into();
-        self.command(Daemon::Mon, &command, "add to blocklist", client).map(drop)
+        command["expire"] = expiry.min(LONGEST).as_secs_f64().into();
+        self.command(Daemon::Mon, &command, ADD, client).map(drop)
     }
 
     /// Takes a client off the blocklist. Its connections stay useless all the same.
@@ -287,12 +306,12 @@ fn parse_blocklist(answer: &[u8]) -> Result<Vec<BlocklistEntry>> {
         None => Vec::new(),
         Some(array) => array.map_err(|error| Error::new(ErrorKind::InvalidData, READ_BLOCKLIST).with_source(error))?,
     };
-    let entries = clients.into_iter().map(|entry| {
-        let address = entry.addr.parse();
-        let address = address.map_err(|error| Error::new(ErrorKind::InvalidData, READ_BLOCKLIST).with_source(error))?;
-        Ok(BlocklistEntry { address, until: entry.until })
+    // What is no address cannot be a client's: somebody made an entry without one. It must not hide the others.
+    let entries = clients.into_iter().filter_map(|entry| {
+        let address = entry.addr.parse().ok()?;
+        Some(BlocklistEntry { address, until: entry.until })
     });
-    entries.collect()
+    Ok(entries.collect())
 }
 
 const READ_BLOCKLIST: &str = "read blocklist";
@@ -308,6 +327,14 @@ mod tests {
         assert_eq!(entries.len(), 1);
         assert_eq!(entries[0].address.to_string(), "192.0.2.1:0/3710147553");
         assert_eq!(entries[0].until, "2026-11-30T21:00:00.000000+0000");
+    }
+
+    #[test]
+    fn an_entry_without_an_address_does_not_hide_the_others() {
+        let answer =
+            br#"[{"addr":"(unrecognized address family 0)/0","until":"x"},{"addr":"192.0.2.1:0/7","until":"y"}]"#;
+        let entries = parse_blocklist(answer).unwrap();
+        assert_eq!(entries.iter().map(|entry| entry.address.to_string()).collect::<Vec<_>>(), ["192.0.2.1:0/7"]);
     }
 
     #[test]

@@ -19,13 +19,16 @@ pub(super) const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) struct Connection {
     pub(crate) rados: Arc<RadosHandle>,
     workers: Arc<Workers>,
+    /// The connection's global id, which stays the same. Read once: a forked child must not ask C.
+    pub(super) instance_id: u64,
     /// Set by the first answer that says so; from then on no call goes out.
     blocklisted: AtomicBool,
 }
 
 impl Connection {
     pub(super) fn new(rados: RadosHandle) -> Self {
-        Self { rados: Arc::new(rados), workers: Arc::default(), blocklisted: AtomicBool::new(false) }
+        let instance_id = rados.instance_id();
+        Self { rados: Arc::new(rados), workers: Arc::default(), instance_id, blocklisted: AtomicBool::new(false) }
     }
 
     /// Makes a call that waits for the cluster: by the deadline, on a connection that can be used, its errno made an

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use super::cluster::Cluster;
 use super::connection::{Connection, Failure};
+use crate::deadline::Deadline;
 use crate::error::{Details, Error, ErrorKind, Result};
 use crate::ffi::Errno;
 use crate::ffi::io::IoHandle;
@@ -86,6 +87,11 @@ impl Pool {
         Self { deadline: None, ..self.clone() }
     }
 
+    /// The same pool for what is left of a call with several steps.
+    pub(crate) fn until(&self, deadline: Deadline) -> Self {
+        Self { deadline: deadline.left(), ..self.clone() }
+    }
+
     /// The pool's name at the time it was opened.
     pub fn name(&self) -> &PoolName {
         &self.name
@@ -144,14 +150,14 @@ impl Pool {
     /// An extended attribute; `NotFound` if the object is missing, errno 61 (ENODATA, kind `Other`) if the attribute is.
     #[doc(alias = "rados_getxattr")]
     pub fn xattr(&self, object: impl AsRef<str>, name: &str) -> Result<Vec<u8>> {
-        let name = name.to_owned();
+        let name = attribute_name(name)?;
         self.object("read attribute of object", object.as_ref(), move |io, object| io.xattr(object, &name))
     }
 
     /// Sets an extended attribute; makes the object if need be.
     #[doc(alias = "rados_setxattr")]
     pub fn set_xattr(&self, object: impl AsRef<str>, name: &str, value: &[u8]) -> Result<()> {
-        let (name, value) = (name.to_owned(), value.to_vec());
+        let (name, value) = (attribute_name(name)?, value.to_vec());
         self.object("set attribute of object", object.as_ref(), move |io, object| io.set_xattr(object, &name, &value))
     }
 
@@ -208,6 +214,18 @@ impl fmt::Display for Pool {
         write!(f, "{}", self.name)?;
         self.namespace.iter().try_for_each(|namespace| write!(f, "/{namespace}"))
     }
+}
+
+/// The empty name is that of the OSD's own record of the object.
+fn attribute_name(name: &str) -> Result<String> {
+    let fault = match name {
+        "" => NameError::Empty,
+        name if name.contains('\0') => NameError::Contains('\0'),
+        name => return Ok(name.to_owned()),
+    };
+    Err(Error::new(ErrorKind::InvalidName, "name attribute")
+        .with_object(name.escape_debug())
+        .with_details(Details::Name(fault)))
 }
 
 /// The OSD's limit (`osd_max_object_name_len`), in bytes.

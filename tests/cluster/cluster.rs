@@ -213,6 +213,20 @@ fn the_blocklist_takes_clients_and_lets_them_go() {
 }
 
 #[test]
+fn a_blocklist_entry_that_would_do_nothing_is_refused() {
+    let library = connect(cluster());
+    let client: EntityAddress = "192.0.2.79:0/7".parse().unwrap();
+    for (address, expiry) in [(EntityAddress::BLANK, Duration::from_secs(60)), (client, Duration::ZERO)] {
+        let error = library.blocklist_add(&address, expiry).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    }
+    // For longer than the clock of the cluster goes: it holds all the same.
+    library.blocklist_add(&client, Duration::MAX).unwrap();
+    assert!(library.blocklist().unwrap().iter().any(|entry| entry.address == client));
+    library.blocklist_remove(&client).unwrap();
+}
+
+#[test]
 fn disconnecting_is_refused_while_handles_live() {
     let library = connect(cluster());
     let pool = library.pool("rbd").unwrap();

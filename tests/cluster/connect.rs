@@ -221,6 +221,20 @@ fn every_failure_says_what_to_mend_and_nothing_is_printed() {
                     "Ceph does not take this value",
                 ),
                 (monitor().option("secret", "SECRET"), "set option", InvalidInput, "Ceph knows no option of this name"),
+                (monitor().key(Secret::new("")), "read key", InvalidInput, "it is empty"),
+                (bare().mon_host("127.0.0.1:99999"), "parse address", InvalidInput, "the port is a number up to 65535"),
+                (
+                    bare().mon_host("2001:db8::12:3300"),
+                    "parse address",
+                    InvalidInput,
+                    "ambiguous: IPv6 with a port needs brackets, such as [2001:db8::1]:3300",
+                ),
+                (
+                    bare().mon_host("no-such-host.invalid"),
+                    "look up monitor",
+                    InvalidInput,
+                    "it is neither an IP address nor a known host name",
+                ),
                 (
                     configured("[global\nmon host = x\n"),
                     "read configuration file",
@@ -244,6 +258,15 @@ fn every_failure_says_what_to_mend_and_nothing_is_printed() {
         },
     );
     assert!(stderr.is_none_or(|stderr| stderr.is_empty()));
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_keyring_is_refused_and_not_waited_for() {
+    let dir = TempDir::new().unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let error = error_of(&bare().mon_host(&mon()).keyring(&pipe));
+    assert_eq!((error.operation(), error.kind()), ("read key", ErrorKind::InvalidInput));
 }
 
 #[test]

@@ -70,7 +70,9 @@ fn in_a_fork_every_call_says_that_it_is_not_connected() {
                             assert!(error.hint().is_some_and(|hint| hint.contains("fork")));
                         }
                         assert_eq!(opened.close().unwrap_err().kind(), ErrorKind::NotConnected);
-                        drop((pool, cluster));
+                        drop(pool);
+                        assert_ne!(cluster.instance_id(), 0);
+                        assert_eq!(cluster.disconnect().unwrap_err().kind(), ErrorKind::NotConnected);
                         assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 
                         // A connection of its own works.

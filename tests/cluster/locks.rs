@@ -52,6 +52,19 @@ fn an_automatic_lock_comes_with_the_first_write_and_goes_with_its_owner() {
     assert_eq!(only(image.lockers().unwrap()).client, format!("client.{}", pool.cluster().instance_id()));
 }
 
+#[test]
+fn lock_owners_are_told_on_a_read_only_handle_and_beside_a_lock_by_hand() {
+    let pool = OwnPool::new();
+    drop(create(&pool, "image"));
+    let reader = pool.open_read_only("image").unwrap();
+    assert_eq!(reader.lock_owners().unwrap(), []);
+    let holder = TestCluster::shared().lock_image(&reader.to_string());
+    assert_eq!(reader.lock_owners().unwrap()[0].owner, only(reader.lockers().unwrap()).address.to_string());
+    drop(holder);
+    TestCluster::shared().rbd(["lock", "add", &reader.to_string(), "by hand"]);
+    assert_eq!((reader.lock_owners().unwrap(), reader.lockers().unwrap().len()), (vec![], 1));
+}
+
 /// They are more than the first buffers hold, and each has another owner.
 #[test]
 fn locks_taken_by_hand_by_several() {

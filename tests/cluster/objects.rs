@@ -114,6 +114,17 @@ fn attributes_are_the_same_for_others() {
 }
 
 #[test]
+fn an_attribute_has_a_name() {
+    let pool = OwnPool::new();
+    pool.write("object", 0, b"data").unwrap();
+    // The OSD keeps its own record of the object under the empty name.
+    for name in ["", "a\0b"] {
+        assert_eq!(pool.xattr("object", name).unwrap_err().kind(), ErrorKind::InvalidName, "{name:?}");
+        assert_eq!(pool.set_xattr("object", name, b"x").unwrap_err().kind(), ErrorKind::InvalidName, "{name:?}");
+    }
+}
+
+#[test]
 fn an_omap_is_read_in_pages() {
     let pool = OwnPool::new();
     stdout(&mut rados(&pool, &["create", "o"]));
