@@ -1,6 +1,7 @@
 //! Whether an image can be mapped in the way that a request says, before the kernel is asked.
 
 use super::with_cluster::Attach;
+use crate::deadline::Deadline;
 use crate::error::{Details, Error, ErrorKind, Result};
 use crate::feature::Features;
 use crate::image::{Image, ImageParent, MirrorState};
@@ -25,11 +26,11 @@ const LONGEST_CHAIN: usize = 16;
 const NEED_LOCK: [&str; 2] = ["exclusive", "lock_on_read"];
 
 impl Attach {
-    pub(super) fn check(&self, request: &MapRequest) -> Result<Facts> {
+    pub(super) fn check(&self, request: &MapRequest, deadline: Deadline) -> Result<Facts> {
         let spec = request.spec();
         spec.check_for_kernel()?;
-        let image = self.cluster.open_read_only(spec)?;
-        let info = image.info()?;
+        let image = self.cluster.until(deadline).open_read_only(spec)?;
+        let info = image.until(deadline).info()?;
         let kernel = self.krbd.supported_features()?;
         if let Some(mask) = kernel {
             check_features(
@@ -46,9 +47,9 @@ impl Attach {
             return Err(refused(spec, ErrorKind::ReadOnly)
                 .with_hint("it is mirrored and not primary here: promote it, or map it read-only"));
         }
-        self.check_parents(spec, info.parent.as_ref())?;
+        self.check_parents(spec, info.parent.as_ref(), deadline)?;
         let identity = match &info.id {
-            Some(id) => Some(self.identity(&image, id)?),
+            Some(id) => Some(self.identity(&image.until(deadline), id)?),
             None => None,
         };
         Ok(Facts { features: info.features, identity, kernel, image })
@@ -63,12 +64,12 @@ impl Attach {
         })
     }
 
-    fn check_parents(&self, spec: &ImageSpec, first: Option<&ImageParent>) -> Result<()> {
+    fn check_parents(&self, spec: &ImageSpec, first: Option<&ImageParent>, deadline: Deadline) -> Result<()> {
         let mut parent = first.cloned();
         for _ in 0..LONGEST_CHAIN {
             let Some(next) = parent else { return Ok(()) };
-            parent = match self.open_parent(&next) {
-                Ok(image) => image.info()?.parent,
+            parent = match self.open_parent(&next, deadline) {
+                Ok(image) => image.until(deadline).info()?.parent,
                 // The user may be kept from the parent's pool; then it is the kernel's word that counts.
                 Err(_) => return Ok(()),
             };
@@ -80,13 +81,15 @@ impl Attach {
         }
     }
 
-    fn open_parent(&self, parent: &ImageParent) -> Result<Image> {
-        let pool = self.cluster.pool(parent.pool.as_str())?;
+    fn open_parent(&self, parent: &ImageParent, deadline: Deadline) -> Result<Image> {
+        let pool = self.cluster.until(deadline).pool(parent.pool.as_str())?;
         let namespace = match parent.namespace.as_str() {
             "" => None,
             name => Some(name.parse()?),
         };
-        pool.in_namespace(namespace.as_ref())?.open_read_only_by_id(&ImageId::new(parent.image_id.as_str())?)
+        pool.in_namespace(namespace.as_ref())?
+            .until(deadline)
+            .open_read_only_by_id(&ImageId::new(parent.image_id.as_str())?)
     }
 }
 

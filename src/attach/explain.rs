@@ -4,16 +4,27 @@
 use super::cause::{Explanation, Support};
 use super::check::Facts;
 use super::kernel_log::KernelLog;
-use super::with_cluster::{Attach, LOOK};
+use super::with_cluster::Attach;
+use crate::deadline::Deadline;
 use crate::error::{Details, Error};
+use crate::image::Image;
 use crate::krbd::{MapRequest, Stage};
 use crate::lock::Locker;
 
 use Support::{Certain, Likely, Possible};
 
-impl Attach {
+/// A map that failed, and what can be asked about it in the time that is left.
+pub(super) struct Explainer<'a> {
+    pub(super) attach: &'a Attach,
+    pub(super) request: &'a MapRequest,
+    pub(super) facts: &'a Facts,
+    pub(super) deadline: Deadline,
+}
+
+impl Explainer<'_> {
     /// Adds what may stand behind the errno of a map that failed in the kernel. Other errors stay as they are.
-    pub(super) fn explain_map(&self, request: &MapRequest, facts: &Facts, error: Error, log: KernelLog) -> Error {
+    pub(super) fn explain(&self, error: Error, log: KernelLog) -> Error {
+        let Self { request, facts, .. } = *self;
         let (Some(Stage::Write), Some(errno), Details::None) = (error.stage(), error.errno(), error.details()) else {
             return error;
         };
@@ -34,8 +45,8 @@ impl Attach {
                 "look again",
             ),
             libc::ENXIO => unsupported_features(facts, found),
-            libc::EBUSY => self.header_locked(facts, found),
-            libc::EROFS => self.lock_kept(facts, found),
+            libc::EBUSY => self.header_locked(found),
+            libc::EROFS => self.lock_kept(found),
             libc::EINVAL => invalid(request, facts, found),
             libc::ERANGE => found.add(
                 Possible,
@@ -44,7 +55,7 @@ impl Attach {
                 "remove snapshots, or map with Linux 7.0 or later",
             ),
             libc::ESHUTDOWN => self.blocklisted(found),
-            libc::ETIMEDOUT => self.no_answer(request, facts, found),
+            libc::ETIMEDOUT => self.no_answer(found),
             libc::ENOMEM => found.add(Possible, "the kernel has no memory or no device number left", "", "unmap what is not used"),
             _ => {}
         }
@@ -54,9 +65,13 @@ impl Attach {
         error.with_details(Details::Explanation(Box::new(explanation)))
     }
 
+    fn image(&self) -> Image {
+        self.facts.image.until(self.deadline)
+    }
+
     /// Locks that were not taken by the feature `exclusive-lock` keep the kernel out.
-    fn header_locked(&self, facts: &Facts, found: &mut Explanation) {
-        let lockers = facts.image.with_deadline(LOOK).lockers().unwrap_or_default();
+    fn header_locked(&self, found: &mut Explanation) {
+        let lockers = self.image().lockers().unwrap_or_default();
         let manual: Vec<_> = lockers.iter().filter(|locker| locker.watch_cookie().is_none()).collect();
         if manual.is_empty() {
             found.add(Possible, "the image's header was locked by other means than the feature", "", "try again");
@@ -72,10 +87,9 @@ impl Attach {
     }
 
     /// An owner that was mapped or opened `exclusive` refuses to hand the lock over.
-    fn lock_kept(&self, facts: &Facts, found: &mut Explanation) {
-        let image = facts.image.with_deadline(LOOK);
-        let lockers = image.lockers().unwrap_or_default();
-        let watchers = image.watchers().unwrap_or_default();
+    fn lock_kept(&self, found: &mut Explanation) {
+        let lockers = self.image().lockers().unwrap_or_default();
+        let watchers = self.image().watchers().unwrap_or_default();
         for locker in &lockers {
             let alive = if locker.is_alive(&watchers) { "it watches the image" } else { "it does not watch the image" };
             found.add(
@@ -92,15 +106,15 @@ impl Attach {
 
     /// Whether a lock's owner is a mapping of this host.
     fn here(&self, locker: &Locker) -> String {
-        let devices = self.krbd.list().unwrap_or_default();
+        let devices = self.attach.krbd.list().unwrap_or_default();
         let own = devices.iter().find(|device| device.client_address.is_some_and(|a| a.same_endpoint(&locker.address)));
         own.map(|device| format!(", it is {} on this host", device.node.display())).unwrap_or_default()
     }
 
     /// A shared kernel client that is on the blocklist poisons every new map with equal options.
     fn blocklisted(&self, found: &mut Explanation) {
-        let list = self.cluster.with_deadline(LOOK).blocklist().unwrap_or_default();
-        let devices = self.krbd.list().unwrap_or_default();
+        let list = self.attach.cluster.until(self.deadline).blocklist().unwrap_or_default();
+        let devices = self.attach.krbd.list().unwrap_or_default();
         let mut named = Vec::new();
         for entry in &list {
             let of =
@@ -118,7 +132,7 @@ impl Attach {
         );
     }
 
-    fn no_answer(&self, request: &MapRequest, facts: &Facts, found: &mut Explanation) {
+    fn no_answer(&self, found: &mut Explanation) {
         if let Some(line) = found.logged("socket closed").map(str::to_owned) {
             found.add(
                 Likely,
@@ -127,9 +141,8 @@ impl Attach {
                 "give the option ms_mode that fits the monitors",
             );
         }
-        if request.map_options().get("lock_timeout").is_some() {
-            let image = facts.image.with_deadline(LOOK);
-            for locker in image.lockers().unwrap_or_default() {
+        if self.request.map_options().get("lock_timeout").is_some() {
+            for locker in self.image().lockers().unwrap_or_default() {
                 found.add(
                     Likely,
                     "another client kept the lock for lock_timeout",
@@ -138,7 +151,7 @@ impl Attach {
                 );
             }
         }
-        let answers = self.cluster.with_deadline(LOOK).monitors();
+        let answers = self.attach.cluster.until(self.deadline).monitors();
         let (evidence, support) = match answers {
             Ok(_) => ("they answer this program", Possible),
             Err(_) => ("they do not answer this program either", Likely),

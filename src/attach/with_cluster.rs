@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::check::Facts;
 use super::detach::Detach;
+use super::explain::Explainer;
 use super::kernel_log::KernelLog;
 use crate::deadline::Deadline;
 use crate::error::Result;
@@ -38,14 +39,14 @@ impl Attach {
     ///
     /// `NotFound` where the key of the connection's user is not in its configuration; what the cluster says.
     pub fn request(&self, spec: &ImageSpec, options: &MapOptions) -> Result<MapRequest> {
-        self.fill(spec, options)
+        self.fill(spec, options, Deadline::after(self.cluster.deadline))
     }
 
     /// Maps an image or a snapshot: [`request`](Self::request), then [`map_request`](Self::map_request).
     pub fn map(&self, spec: &ImageSpec, options: &MapOptions) -> Result<Device> {
         let deadline = Deadline::after(self.cluster.deadline);
-        let request = self.fill(spec, options)?;
-        self.carry_out(&within(request, deadline), |krbd, request, _| krbd.map(request))
+        let request = self.fill(spec, options, deadline)?;
+        self.carry_out(request, deadline, |krbd, request, _| krbd.map(request))
     }
 
     /// The mapping of this very image on this host, by its id and its cluster's, or else a new one.
@@ -55,15 +56,16 @@ impl Attach {
     /// `OptionsDiffer` where it is mapped with other options; otherwise as [`map`](Self::map).
     pub fn map_or_get(&self, spec: &ImageSpec, options: &MapOptions) -> Result<Device> {
         let deadline = Deadline::after(self.cluster.deadline);
-        let request = self.fill(spec, options)?;
-        self.carry_out(&within(request, deadline), |krbd, request, facts| match &facts.identity {
+        let request = self.fill(spec, options, deadline)?;
+        self.carry_out(request, deadline, |krbd, request, facts| match &facts.identity {
             Some(identity) => krbd.map_or_get(request, identity),
             // Format 1 has no identity but its name.
             None => krbd.map(request),
         })
     }
 
-    /// Maps what a request says, after a look at the image.
+    /// Maps what a request says, after a look at the image. The connection's deadline is that of all of it, and the
+    /// request's that of the kernel's part.
     ///
     /// # Errors
     ///
@@ -73,17 +75,27 @@ impl Attach {
     ///
     /// Afterwards those of [`Krbd::map`]; where the kernel gave an errno, the details have an [`Explanation`](super::Explanation).
     pub fn map_request(&self, request: &MapRequest) -> Result<Device> {
-        self.carry_out(request, |krbd, request, _| krbd.map(request))
+        let deadline = Deadline::after(self.cluster.deadline);
+        self.carry_out(request.clone(), deadline, |krbd, request, _| krbd.map(request))
     }
 
     fn carry_out(
         &self,
-        request: &MapRequest,
+        request: MapRequest,
+        deadline: Deadline,
         map: impl FnOnce(&Krbd, &MapRequest, &Facts) -> Result<Device>,
     ) -> Result<Device> {
-        let facts = self.check(request)?;
+        let facts = self.check(&request, deadline)?;
+        // What is left of the whole call's time is the kernel's.
+        let request = match deadline.left() {
+            Some(left) => request.deadline_at_most(left),
+            None => request,
+        };
         let log = KernelLog::from_now();
-        map(&self.krbd, request, &facts).map_err(|error| self.explain_map(request, &facts, error, log))
+        map(&self.krbd, &request, &facts).map_err(|error| {
+            let look = Deadline::after(Some(deadline.left().map_or(LOOK, |left| left.min(LOOK))));
+            Explainer { attach: self, request: &request, facts: &facts, deadline: look }.explain(error, log)
+        })
     }
 
     /// Unmaps as [`Detach::unmap`] does, but a mapping of another cluster is not taken for one of this.
@@ -93,13 +105,5 @@ impl Attach {
     }
 }
 
-/// What is left of the whole call's time is the kernel's.
-fn within(request: MapRequest, deadline: Deadline) -> MapRequest {
-    match deadline.left() {
-        Some(left) => request.deadline(left),
-        None => request,
-    }
-}
-
-/// How long a look at the cluster may take that only serves an explanation.
-pub(super) const LOOK: Duration = Duration::from_secs(5);
+/// How long looks at the cluster may take that only serve an explanation.
+const LOOK: Duration = Duration::from_secs(10);

@@ -106,7 +106,7 @@ impl Image {
     }
 
     /// The same image for what is left of the time.
-    pub(super) fn until(&self, deadline: Deadline) -> Self {
+    pub(crate) fn until(&self, deadline: Deadline) -> Self {
         Self { deadline: deadline.left(), ..self.clone() }
     }
 

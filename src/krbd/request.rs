@@ -132,6 +132,12 @@ impl MapRequest {
         Self { deadline: Some(deadline), ..self }
     }
 
+    /// The same request, with no more time than this.
+    #[cfg(feature = "librados")]
+    pub(crate) fn deadline_at_most(self, most: Duration) -> Self {
+        Self { deadline: Some(self.deadline.map_or(most, |own| own.min(most))), ..self }
+    }
+
     /// What to do about the device node; without this, [`NodePolicy::default`].
     pub fn node(self, node: NodePolicy) -> Self {
         Self { node, ..self }

@@ -142,7 +142,7 @@ impl Cluster {
     }
 
     /// The same connection, for a step of a call that may take until `deadline`.
-    fn until(&self, deadline: Deadline) -> Self {
+    pub(crate) fn until(&self, deadline: Deadline) -> Self {
         Self { deadline: deadline.left(), ..self.clone() }
     }
 
