@@ -10,10 +10,16 @@ thread_local! {
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Whether this thread is one of the C libraries that is just calling us back. A call into them from here may wait for
+/// this very thread.
+pub(crate) fn is_inside() -> bool {
+    IN_CALLBACK.get()
+}
+
 /// Runs `close`, which may block and call into the C libraries: here, or on a thread of its own if this thread is one
 /// of theirs that is just calling us back. Closing there would wait for the very thread that is to do it.
 pub(crate) fn outside_callbacks(close: impl FnOnce() + Send + 'static) {
-    if IN_CALLBACK.get() {
+    if is_inside() {
         // Where no thread can be had the handle leaks: better than a dead lock.
         let _ = std::thread::Builder::new().name("rbd-closer".into()).spawn(close);
     } else {

@@ -114,6 +114,9 @@ impl Image {
     /// `progress` is told how many objects of how many are done, and may stop it. It takes as long as it takes: no
     /// deadline but that closure's.
     ///
+    /// `progress` runs on a thread that librbd needs: there, every call to a cluster, to close and to disconnect
+    /// included, is `Busy` at once. It may drop handles: they are closed on another thread.
+    ///
     /// # Errors
     ///
     /// `Cancelled` where `progress` stopped it; a panic in `progress` goes on here, after librbd has returned.

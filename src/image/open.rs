@@ -172,7 +172,8 @@ impl Image {
     /// # Errors
     ///
     /// `Busy` while clones of this handle live, or a call that passed its deadline is still under way: the last of them
-    /// will close it. Whatever librbd meets while it writes back what it holds; `TimedOut` where an earlier write on this
+    /// will close it. `Busy` inside a callback too, such as [`rebuild_object_map`](Self::rebuild_object_map)'s: it is
+    /// closed on another thread then, and how that goes is not told. Whatever librbd meets while it writes back what it holds; `TimedOut` where an earlier write on this
     /// image was given up (see [`ClusterBuilder::osd_timeout`](crate::rados::ClusterBuilder::osd_timeout)): the data of that
     /// write is lost. The image is closed then all the same.
     #[doc(alias = "rbd_close")]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::builder::ClusterBuilder;
-use super::connection::Connection;
+use super::connection::{Connection, check_outside_callbacks};
 use super::pool::Pool;
 use crate::address::{EntityAddress, MonitorAddresses};
 use crate::error::{Error, ErrorKind, Result};
@@ -71,15 +71,15 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// `Busy` while other handles of this connection live, or a call that passed its deadline is still under way: the
-    /// last of them will shut it down.
+    /// `Busy` while other handles of this connection live, a call that passed its deadline is still under way, or a
+    /// scan that was dropped waits for its last answers: the last of them will shut it down. `Busy` inside a callback
+    /// of the library too: it is shut down on another thread then.
     #[doc(alias = "rados_shutdown")]
     pub fn disconnect(self) -> Result<()> {
         const DISCONNECT: &str = "disconnect from cluster";
-        if self.connection.rados.is_inherited() {
-            // Dropped, it is left to the process that made it.
-            return self.connection.check_usable(DISCONNECT, &"inherited through fork");
-        }
+        // Dropped, one that was inherited is left to the process that made it.
+        self.connection.check_inherited(DISCONNECT, &"inherited through fork")?;
+        check_outside_callbacks(DISCONNECT, &"of cluster")?;
         let busy = || Error::new(ErrorKind::Busy, DISCONNECT).with_hint("other handles of this connection are in use");
         let connection = Arc::into_inner(self.connection).ok_or_else(busy)?;
         // Dropping the only reference shuts down.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::worker::{NoResult, Workers};
 use crate::deadline::Deadline;
 use crate::error::{Details, Error, ErrorKind, Result};
-use crate::ffi::Errno;
 use crate::ffi::cluster::RadosHandle;
+use crate::ffi::{Errno, callback};
 
 /// How long a call may take where nothing else was said.
 pub(super) const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
@@ -125,6 +125,7 @@ impl Connection {
     /// Whether calls make sense at all; C must not be asked otherwise.
     pub(crate) fn check_usable(&self, operation: &'static str, object: &dyn Display) -> Result<()> {
         self.check_inherited(operation, object)?;
+        check_outside_callbacks(operation, object)?;
         if self.blocklisted.load(Ordering::Relaxed) {
             return Err(Error::from_errno(operation, Errno::BLOCKLISTED.0)
                 .with_object(object)
@@ -132,6 +133,16 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// Refuses what would wait for the C library on a thread that the library waits for itself.
+pub(super) fn check_outside_callbacks(operation: &'static str, object: &dyn Display) -> Result<()> {
+    if callback::is_inside() {
+        return Err(Error::new(ErrorKind::Busy, operation)
+            .with_object(object)
+            .with_hint("made inside a callback, on a thread that the Ceph library waits for; do it after the call"));
+    }
+    Ok(())
 }
 
 /// Why a call that also parses failed.

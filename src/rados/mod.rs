@@ -11,7 +11,7 @@
 //! Every handle keeps those above it alive, so they can be dropped in any order. Closing may block (librbd writes back
 //! what it holds). It happens on the thread that drops the last handle, with two exceptions: where that is inside a
 //! callback of a C library, on a thread made for it; and where a call outlasted its deadline, on that call's thread when
-//! it comes back. A process made by `fork` inherits memory but none of the libraries' threads: there every call is an
+//! it comes back. Calls inside a callback are an error (`Busy`), since they might wait for that very thread. A process made by `fork` inherits memory but none of the libraries' threads: there every call is an
 //! error (`NotConnected`), and handles are leaked rather than closed.
 //!
 //! # Deadlines

@@ -96,6 +96,37 @@ fn the_last_handle_of_another_image_and_connection_may_go_inside_the_closure() {
     poll_until(Duration::from_secs(20), || (watching() == 0).then_some(()));
 }
 
+#[test]
+fn calls_inside_the_closure_are_refused_at_once_and_what_they_close_is_closed_elsewhere() {
+    let pool = OwnPool::new();
+    let image = flagged_image(&pool);
+    pool.create_image(&super::library::image("other"), 8 << 20, &ImageOptions::new()).unwrap();
+    let watching = || pool.open_read_only("other").unwrap().watchers().unwrap().len();
+    let mut connection = Some(connect(TestCluster::shared()));
+    let mut others = vec![pool.open("other").unwrap().without_deadline(), pool.open("other").unwrap()];
+    assert_eq!(watching(), 2);
+    let mut errors = Vec::new();
+    image
+        .rebuild_object_map(|_, _| {
+            errors.extend(image.without_deadline().lockers().err());
+            errors.extend(pool.open("other").err());
+            errors.extend(image.rebuild_object_map(|_, _| ControlFlow::Continue(())).err());
+            errors.extend(others.pop().and_then(|other| other.close().err()));
+            errors.extend(connection.take().and_then(|connection| connection.disconnect().err()));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    let calls = usize::try_from(OBJECTS).unwrap();
+    assert_eq!(errors.len(), 3 * calls + 2 + 1);
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+        assert!(error.hint().unwrap().contains("inside a callback"), "{error}");
+    }
+    assert_eq!(flags(&image), 0);
+    poll_until(Duration::from_secs(20), || (watching() == 0).then_some(()));
+    image.close().unwrap();
+}
+
 /// The owner of the lock does the work then, and tells of it.
 #[test]
 fn another_client_has_the_lock() {
