@@ -5,6 +5,7 @@
 //!     feature_disable kube/pvc-1 --for-kernel 0x1bf --dry-run
 
 mod connect;
+mod print;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -19,7 +20,7 @@ struct Arguments {
     /// [POOL/[NAMESPACE/]]IMAGE
     spec: ImageSpec,
     /// Features by name, such as object-map
-    #[arg(required_unless_present = "for_kernel")]
+    #[arg(required_unless_present = "for_kernel", value_parser = features)]
     features: Vec<Features>,
     /// Disable what this kernel cannot map: its mask, as in /sys/bus/rbd/supported_features
     #[arg(long, value_name = "MASK", conflicts_with = "features", value_parser = Features::parse_kernel_mask)]
@@ -34,6 +35,13 @@ struct Arguments {
     cluster: connect::Connect,
 }
 
+fn features(text: &str) -> Result<Features, String> {
+    match text.parse::<Features>() {
+        Ok(features) if features.is_empty() => Err("it names no feature".into()),
+        features => features.map_err(|error| error.to_string()),
+    }
+}
+
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let cluster = arguments.cluster.connect()?;
     // A plan needs no more than reading.
@@ -46,20 +54,27 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         }
     };
     if !plan.already().is_empty() {
-        println!("off already: {}", plan.already());
+        print::line(format_args!("off already: {}", plan.already()))?;
     }
-    println!("plan: {plan}");
+    print::line(format_args!("plan: {plan}"))?;
     if arguments.dry_run || plan.steps().is_empty() {
         return Ok(());
     }
     let image = cluster.open(&arguments.spec)?;
-    for owner in image.lock_owners()? {
-        println!("the lock is held by {owner}, which is asked to hand it over");
+    for locker in image.lockers()? {
+        print::line(format_args!("the lock is held by {}, which must hand it over", locker.address))?;
     }
-    image.apply(&plan, |done| println!("{}: done in {} ms", done.step, done.elapsed.as_millis()))?;
-    println!("features: {}", image.features()?);
+    // What has begun is carried through, whether it can be told or not.
+    let mut told = Ok(());
+    image.apply(&plan, |done| {
+        if told.is_ok() {
+            told = print::line(format_args!("{}: done in {} ms", done.step, done.elapsed.as_millis()));
+        }
+    })?;
+    let features = image.features()?;
     image.close()?;
-    Ok(())
+    told?;
+    Ok(print::line(format_args!("features: {features}"))?)
 }
 
 fn main() -> ExitCode {

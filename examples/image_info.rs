@@ -4,6 +4,7 @@
 //!     image_info kube/pvc-1@monday --json
 
 mod connect;
+mod print;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -27,9 +28,9 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let cluster = arguments.cluster.connect()?;
     let info = cluster.open_read_only(&arguments.spec)?.info()?;
     if arguments.json {
-        println!("{}", serde_json::to_string(&info)?);
+        print::line(serde_json::to_string(&info)?)?;
     } else {
-        println!("{info}");
+        print::line(info)?;
     }
     Ok(())
 }

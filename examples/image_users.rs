@@ -4,8 +4,11 @@
 //!     image_users kube/pvc-1 --json
 
 mod connect;
+mod print;
 
+use std::collections::BTreeSet;
 use std::error::Error;
+use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -37,32 +40,40 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             "watchers": watchers,
             "lockers": lockers,
         });
-        println!("{users}");
+        print::line(users)?;
     } else {
-        print_users(&image.to_string(), &info, &watchers, &lockers);
+        print_users(&image.to_string(), &info, &watchers, &lockers)?;
     }
     Ok(())
 }
 
-fn print_users(image: &str, info: &ImageInfo, watchers: &[Watcher], lockers: &[Locker]) {
-    println!("{image}");
-    println!("  block_name_prefix {}, header object {}", info.block_name_prefix, info.header_object());
-    match watchers {
-        [] => println!("  nobody has it open to write (read-only users leave no trace)"),
-        [_] => println!("  1 client has it open:"),
-        _ => println!("  {} clients have it open:", watchers.len()),
+fn print_users(image: &str, info: &ImageInfo, watchers: &[Watcher], lockers: &[Locker]) -> io::Result<()> {
+    print::line(image)?;
+    print::line(format_args!(
+        "  block_name_prefix {}, header object {}",
+        info.block_name_prefix,
+        info.header_object()
+    ))?;
+    // A client that has opened it twice watches it twice.
+    let clients: BTreeSet<u64> = watchers.iter().map(|watcher| watcher.client).collect();
+    match clients.len() {
+        0 => print::line("  nobody has it open to write (read-only users leave no trace)")?,
+        1 => print::line("  1 client has it open:")?,
+        many => print::line(format_args!("  {many} clients have it open:"))?,
     }
     for watcher in watchers {
         let holds = lockers.iter().any(|locker| locker.is_alive(std::slice::from_ref(watcher)));
         let lock = if holds { ", holds the lock" } else { "" };
-        println!("    client.{} at {}: {}{lock}", watcher.client, watcher.address, watcher.kind());
+        print::line(format_args!("    client.{} at {}: {}{lock}", watcher.client, watcher.address, watcher.kind()))?;
         if let Some(timeout) = watcher.timeout {
-            println!("      its watch ends {} s after its last sign of life", timeout.as_secs());
+            print::line(format_args!("      its watch ends {} s after its last sign of life", timeout.as_secs()))?;
         }
     }
     for locker in lockers.iter().filter(|locker| !locker.is_alive(watchers)) {
-        println!("  {} at {} holds the lock {:?} and is not there", locker.client, locker.address, locker.cookie);
+        let Locker { client, address, cookie, .. } = locker;
+        print::line(format_args!("  {client} at {address} holds the lock {cookie:?} and is not there"))?;
     }
+    Ok(())
 }
 
 fn main() -> ExitCode {

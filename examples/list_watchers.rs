@@ -4,9 +4,11 @@
 //!     list_watchers --object kube/rbd_header.fb236b8b4567
 
 mod connect;
+mod print;
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use rbd::{ImageSpec, PoolName};
@@ -44,18 +46,16 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     };
     let watchers = pool.list_watchers(&object)?;
     if arguments.json {
-        println!("{}", serde_json::json!({ "object": object, "watchers": watchers }));
+        print::line(serde_json::json!({ "object": object, "watchers": watchers }))?;
         return Ok(());
     }
     for watcher in &watchers {
-        print!("watcher={watcher} ({}", watcher.kind());
-        if let Some(timeout) = watcher.timeout {
-            print!(", lasts {} s once the client is silent", timeout.as_secs());
-        }
-        println!(")");
+        let lasts = |timeout: Duration| format!(", lasts {} s once the client is silent", timeout.as_secs());
+        let lasts = watcher.timeout.map(lasts).unwrap_or_default();
+        print::line(format_args!("watcher={watcher} ({}{lasts})", watcher.kind()))?;
     }
     if watchers.is_empty() {
-        println!("nobody watches {pool}/{object}");
+        print::line(format_args!("nobody watches {pool}/{object}"))?;
     }
     Ok(())
 }

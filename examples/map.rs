@@ -4,6 +4,8 @@
 //!     map kube/pvc-1@before --conf /etc/ceph/prod.conf --id kube -o queue_depth=64
 //!     map kube/pvc-1 --mon-host 192.0.2.1,192.0.2.2 --keyfile /run/secrets/kube --deadline 30
 
+mod print;
+
 use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
@@ -95,8 +97,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         krbd.load_module()?;
     }
     let device = krbd.map(&request(arguments)?)?;
-    println!("{}", device.node.display());
-    Ok(())
+    Ok(print::line(device.node.display())?)
 }
 
 fn main() -> ExitCode {

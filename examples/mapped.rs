@@ -4,6 +4,10 @@
 //!     mapped kube/pvc-1 --fsid 0b4c9e0d-7f0c-4f7c-8a1c-0123456789ab
 //!     mapped --json
 
+mod print;
+
+use std::error::Error;
+use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -37,7 +41,7 @@ fn find(arguments: &Arguments) -> rbd::Result<Vec<Device>> {
 }
 
 /// Columns as wide as their widest cell, two blanks apart.
-fn print_table(devices: &[Device]) {
+fn print_table(devices: &[Device]) -> io::Result<()> {
     let header = ["id", "device", "image", "image id", "size", "ro", "client"].map(str::to_owned);
     let rows = devices.iter().map(|device| {
         let shown = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
@@ -57,25 +61,26 @@ fn print_table(devices: &[Device]) {
             let width = rows.iter().map(|row| row[n].chars().count()).max().unwrap_or(0);
             format!("{cell:width$}")
         });
-        println!("{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+        print::line(cells.collect::<Vec<_>>().join("  ").trim_end())?;
     }
+    Ok(())
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let devices = find(arguments)?;
+    if arguments.json {
+        print::line(serde_json::to_string_pretty(&devices)?)?;
+    } else if !devices.is_empty() {
+        print_table(&devices)?;
+    }
+    Ok(())
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let shown = find(&arguments).map_err(|error| format!("{error:#}")).and_then(|devices| {
-        if arguments.json {
-            let json = serde_json::to_string_pretty(&devices).map_err(|error| error.to_string())?;
-            println!("{json}");
-        } else if !devices.is_empty() {
-            print_table(&devices);
-        }
-        Ok(())
-    });
-    match shown {
+    match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("mapped: {error}");
+            eprintln!("mapped: {error:#}");
             ExitCode::FAILURE
         }
     }

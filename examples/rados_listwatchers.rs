@@ -96,7 +96,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Stop::Exit(0, message)) => {
-            println!("{message}");
+            let _ = writeln!(std::io::stdout(), "{message}");
             ExitCode::SUCCESS
         }
         Err(Stop::Exit(_, message)) => {

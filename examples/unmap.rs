@@ -5,13 +5,16 @@
 //!     unmap --image-id fb236b8b4567 --fsid 0b4c9e0d-7f0c-4f7c-8a1c-0123456789ab
 //!     unmap /dev/rbd0 --force --deadline 30
 
+mod print;
+
+use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use rbd::krbd::{IfSeveral, Krbd, Target, UnmapOptions};
-use rbd::{Details, Error, Fsid, ImageId, ImageSpec, PoolName};
+use rbd::{Details, Fsid, ImageId, ImageSpec, PoolName};
 
 #[derive(Parser)]
 #[command(about = "Unmap devices of the kernel's rbd driver")]
@@ -66,7 +69,7 @@ fn target(arguments: &Arguments) -> rbd::Result<Target> {
     })
 }
 
-fn run(arguments: &Arguments) -> rbd::Result<()> {
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let mut options = UnmapOptions::new().if_several(match arguments.if_several {
         Several::Refuse => IfSeveral::Refuse,
         Several::One => IfSeveral::One,
@@ -80,7 +83,7 @@ fn run(arguments: &Arguments) -> rbd::Result<()> {
         options = options.deadline(Duration::from_secs(seconds));
     }
     for unmapped in Krbd::new().unmap(target(arguments)?, &options)? {
-        println!("unmapped {}", unmapped.device);
+        print::line(format_args!("unmapped {}", unmapped.device))?;
     }
     Ok(())
 }
@@ -88,8 +91,9 @@ fn run(arguments: &Arguments) -> rbd::Result<()> {
 fn main() -> ExitCode {
     let Err(error) = run(&Arguments::parse()) else { return ExitCode::SUCCESS };
     eprintln!("unmap: {error:#}");
-    if let Details::PendingUnmap(_) = error.details() {
+    let error = error.downcast_ref::<rbd::Error>();
+    if let Some(Details::PendingUnmap(_)) = error.map(rbd::Error::details) {
         eprintln!("unmap: this program ends when the kernel lets go of it");
     }
-    ExitCode::from(Error::errno(&error).and_then(|errno| errno.try_into().ok()).unwrap_or(1))
+    ExitCode::from(error.and_then(rbd::Error::errno).and_then(|errno| errno.try_into().ok()).unwrap_or(1))
 }

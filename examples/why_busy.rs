@@ -9,6 +9,8 @@
 //! Exit status: 0 when nothing holds the device, 1 on an error, 2 when something holds it, 3 when nothing was found but
 //! not everything could be looked at, 64 for wrong arguments.
 
+mod print;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -59,9 +61,9 @@ fn look(arguments: &Arguments) -> Result<Holders, Box<dyn std::error::Error>> {
     }
     let holders = search.run()?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&holders)?);
+        print::line(serde_json::to_string_pretty(&holders)?)?;
     } else {
-        println!("{holders}");
+        print::line(&holders)?;
     }
     Ok(holders)
 }

@@ -4,6 +4,7 @@ mod child;
 mod cluster;
 mod connect;
 mod dropin;
+mod examples;
 mod faults;
 mod features;
 mod forks;

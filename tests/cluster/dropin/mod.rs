@@ -10,7 +10,7 @@ use rbd::Pool;
 use rbd::image::ImageOptions;
 
 use super::library::{OwnPool, create_format_1, image};
-use super::support::TestCluster;
+use super::support::{TestCluster, example};
 
 /// A program of Ceph's, and ours.
 #[derive(Clone, Copy)]
@@ -55,14 +55,6 @@ fn said(command: &mut Command) -> Said {
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-}
-
-/// The built example: `cargo test` builds it, `cargo test --test cluster` does not.
-fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let program = test.ancestors().nth(2).unwrap().join("examples").join(name);
-    assert!(program.exists(), "{} is not built: cargo build --examples", program.display());
-    program
 }
 
 /// The lines of a file of cases.

@@ -1,0 +1,13 @@
+//! Standard output, for every example.
+
+use std::fmt::Display;
+use std::io::{Error, ErrorKind, Result, Write, stdout};
+
+/// Prints a line. That nobody reads it, as behind `| head`, is no failure; that it cannot be written, as on a full disk,
+/// is one.
+pub fn line(text: impl Display) -> Result<()> {
+    match writeln!(stdout(), "{text}") {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| Error::new(error.kind(), format!("write to standard output: {error}"))),
+    }
+}
