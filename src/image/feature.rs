@@ -11,6 +11,9 @@ use crate::feature::{Cascade, FeatureChange, FeaturePlan, FeatureStep, Features}
 use crate::ffi::callback::Progress;
 use crate::lock::{LockMode, LockOwner, Locker};
 
+/// How much of the time for a change is kept to see who was in the way, at most.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
 /// A step of a plan that has been carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -49,8 +52,8 @@ impl Image {
     /// # Errors
     ///
     /// `ReadOnly` on a handle that is open read-only; `LockHeld` with the owners where one does not let go, also when
-    /// the deadline passed over it: the change may then still take effect once the lock is free. Steps reported before
-    /// are done.
+    /// the time passed over it: the change may then still take effect once the lock is free. `TimedOut` where the cluster
+    /// no longer answered; the hint names who had the lock before. Steps reported before are done.
     pub fn apply(&self, plan: &FeaturePlan, mut report: impl FnMut(&StepReport)) -> Result<()> {
         for &step in plan.steps() {
             let (started, deadline) = (Instant::now(), Deadline::after(self.deadline));
@@ -81,27 +84,43 @@ impl Image {
             FeatureChange::Disable => ("disable features of image", false),
         };
         let deadline = Deadline::after(self.deadline);
-        // Who has the lock is asked before: when the deadline has passed there is no time left to ask.
-        let read_only = self.read_only;
-        let lockers = self.call_and_parse(operation, move |image| {
-            if read_only || image.is_lock_owner()? { Ok(Vec::new()) } else { lockers(image) }
-        })?;
-        let changed =
-            self.until(deadline).call(operation, move |image| image.update_features(step.features.bits(), enable));
+        let before = self.other_lockers(operation)?;
+        let mut change = self.until(deadline);
+        // The rest is for the look at what was in the way.
+        change.deadline = change.deadline.map(|left| left - LAST_LOOK.min(left / 4));
+        let changed = change.call(operation, move |image| image.update_features(step.features.bits(), enable));
         changed.map_err(|error| {
-            let hint = match error.kind() {
-                ErrorKind::ReadOnly | ErrorKind::Busy => {
-                    "it keeps the lock: end that client, or break the lock if it is dead"
-                }
-                ErrorKind::TimedOut => "it did not let go in time: the change may still take effect once it does",
-                _ => return error,
-            };
-            if lockers.is_empty() {
+            if before.is_empty() {
                 return error;
             }
-            let owner = |locker: &Locker| LockOwner::new(LockMode::Exclusive, locker.address.to_string());
-            let owners = lockers.iter().map(owner).collect();
-            error.with_kind(ErrorKind::LockHeld).with_details(Details::LockOwners(owners)).with_hint(hint)
+            match error.kind() {
+                ErrorKind::ReadOnly | ErrorKind::Busy => {
+                    lock_held(error, &before, "it keeps the lock: end that client, or break the lock if it is dead")
+                }
+                ErrorKind::TimedOut => match self.until(deadline).other_lockers(operation) {
+                    Ok(lockers) if lockers.is_empty() => error,
+                    Ok(lockers) => {
+                        let hint = "it did not let go in time: the change may still take effect once it does";
+                        lock_held(error, &lockers, hint)
+                    }
+                    Err(_) => {
+                        let names: Vec<_> = before.iter().map(|locker| locker.address.to_string()).collect();
+                        error.with_hint(format!(
+                            "the cluster did not answer in time; before that the lock was held by {}",
+                            names.join(", ")
+                        ))
+                    }
+                },
+                _ => error,
+            }
+        })
+    }
+
+    /// Who else has a lock that a change would need; nobody where this handle could change nothing anyway.
+    fn other_lockers(&self, operation: &'static str) -> Result<Vec<Locker>> {
+        let read_only = self.read_only;
+        self.call_and_parse(operation, move |image| {
+            if read_only || image.is_lock_owner()? { Ok(Vec::new()) } else { lockers(image) }
         })
     }
 
@@ -134,4 +153,10 @@ impl Image {
         let object = format!("{} of {}", error.object().unwrap_or("features"), self.label);
         error.with_object(object)
     }
+}
+
+fn lock_held(error: Error, lockers: &[Locker], hint: &'static str) -> Error {
+    let owner = |locker: &Locker| LockOwner::new(LockMode::Exclusive, locker.address.to_string());
+    let owners = lockers.iter().map(owner).collect();
+    error.with_kind(ErrorKind::LockHeld).with_details(Details::LockOwners(owners)).with_hint(hint)
 }

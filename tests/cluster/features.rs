@@ -8,7 +8,7 @@ use rbd::image::{BreakLock, ImageOptions};
 use rbd::{Details, Error, ErrorKind, Features, Image, Pool};
 
 use super::library::{OwnPool, image};
-use super::support::TestCluster;
+use super::support::{PrivateCluster, TestCluster, poll_until};
 
 const DEFAULT: Features = Features::from_bits_retain(0x3d);
 const MAPS: Features = Features::OBJECT_MAP.union(Features::FAST_DIFF);
@@ -202,4 +202,28 @@ fn an_owner_that_does_not_answer_is_in_the_way() {
     held_by(&error, &owner);
     assert!(error.hint().unwrap().contains("may still take effect"), "{error}");
     assert_eq!(seen_by_rbd(&image).0, DEFAULT);
+}
+
+/// Somebody has the lock, but it is the cluster that does not answer.
+#[test]
+fn an_osd_that_does_not_answer_is_no_lock_that_is_held() {
+    let private = PrivateCluster::start(&["--store", "memstore"]);
+    let pool = OwnPool::on(&private);
+    let image = create(&pool, "image", DEFAULT);
+    private.lock_image(&pool.spec("image")).kill();
+    let owner = image.lockers().unwrap().pop().unwrap().address.to_string();
+    let plan = FeaturePlan::disable(DEFAULT, Features::OBJECT_MAP, Cascade::Yes).unwrap();
+    let start = Instant::now();
+    let change = std::thread::spawn({
+        let image = image.with_deadline(Duration::from_secs(5));
+        move || image.apply(&plan, |_| ())
+    });
+    // By then it waits for the owner, whose watch lasts longer.
+    poll_until(Duration::from_secs(4), || (start.elapsed() > Duration::from_secs(2)).then_some(()));
+    let paused = private.pause("osd.0");
+    let error = change.join().unwrap().unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    drop(paused);
+    assert_eq!((error.kind(), error.details()), (ErrorKind::TimedOut, &Details::StillRunning), "{error}");
+    assert!(error.hint().unwrap().ends_with(&format!("the lock was held by {owner}")), "{error}");
 }
