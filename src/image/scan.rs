@@ -26,7 +26,8 @@ pub struct ScannedImage {
 
 /// The images of a pool with their watchers, as the answers come: in no certain order.
 ///
-/// Dropping it ends the scan.
+/// Dropping it ends the scan without waiting: for the questions under way the connection lives on, and
+/// [`Cluster::disconnect`](crate::Cluster::disconnect) is `Busy`.
 #[derive(Debug)]
 pub struct Scan {
     results: mpsc::Receiver<Result<ScannedImage>>,
