@@ -14,7 +14,7 @@
 //!
 //! | feature | default | what it does | needs, to build |
 //! |---|---|---|---|
-//! | `list-watchers` | no | `ceph_sys_list_watchers`: the watchers of any object, which C++ alone has | a C++17 compiler |
+//! | `list-watchers` | no | `ceph_sys_aio_list_watchers`: the watchers of any object, which C++ alone has | a C++17 compiler |
 //! | `buildtime-bindgen` | no | makes the bindings from the headers found, instead of those checked in | libclang, Ceph's headers |
 //!
 //! With neither, the build needs librados and librbd to link to, and no header. With `buildtime-bindgen` and headers

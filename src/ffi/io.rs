@@ -185,33 +185,6 @@ impl IoHandle {
         check(result)?;
         Ok((iterator.pairs()?, more != 0))
     }
-
-    /// The watchers of an object, as the OSD lists them.
-    #[cfg(feature = "list-watchers")]
-    pub(crate) fn watchers(&self, object: &str) -> Result<Vec<Watch>, Errno> {
-        let object = c_string(object)?;
-        let (mut watchers, mut count) = (ptr::null_mut(), 0);
-        // SAFETY: a context that is alive, a NUL-terminated name; the array is set on success only.
-        check(unsafe { ceph_sys::ceph_sys_list_watchers(self.raw, object.as_ptr(), &mut watchers, &mut count) })?;
-        if watchers.is_null() {
-            return Ok(Vec::new());
-        }
-        // SAFETY: the call set an array of `count` watchers.
-        let list = unsafe { std::slice::from_raw_parts(watchers, count) };
-        let list = list.iter().map(|watcher| {
-            let address: Vec<u8> = watcher.addr.iter().map(|c| c.cast_unsigned()).take_while(|c| *c != 0).collect();
-            Watch {
-                address: String::from_utf8_lossy(&address).into_owned(),
-                client: watcher.watcher_id.cast_unsigned(),
-                cookie: watcher.cookie,
-                timeout_seconds: Some(watcher.timeout_seconds),
-            }
-        });
-        let list = list.collect();
-        // SAFETY: from the call above, freed once, and the slice is not used any more.
-        unsafe { ceph_sys::ceph_sys_free_watchers(watchers) };
-        Ok(list)
-    }
 }
 
 /// One watch as the C libraries list it: the address still text, which their callers parse.

@@ -12,6 +12,8 @@ pub(crate) mod image_info;
 pub(crate) mod io;
 pub(crate) mod lock;
 pub(crate) mod migration;
+#[cfg(feature = "list-watchers")]
+pub(crate) mod watchers;
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::MaybeUninit;

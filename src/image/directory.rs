@@ -12,8 +12,9 @@ use crate::rados::connection::Failure;
 const DIRECTORY: &str = "rbd_directory";
 const NAME_PREFIX: &str = "name_";
 
-/// Names in one answer of the OSD, whose own limit is `osd_max_omap_entries_per_request` (1024).
-const PAGE: u64 = 1024;
+/// Names in one answer of the OSD, whose own limit is `osd_max_omap_entries_per_request` (1024). librados needs several
+/// hundred bytes for each while it decodes them; with more at a time a listing is no faster.
+const PAGE: u64 = 256;
 
 /// An image in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl ImageEntry {
 }
 
 /// The images of a pool, of format 2 first, each kind in the order of the names' bytes. Names are read as the listing
-/// goes on, a thousand at a time.
+/// goes on, a few hundred at a time.
 #[derive(Debug)]
 pub struct Images {
     pool: Pool,
@@ -62,7 +63,7 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// Of the iterator's items: `TimedOut` and its like; the deadline holds for each page of a thousand names. After an
+    /// Of the iterator's items: `TimedOut` and its like; the deadline holds for each page of names. After an
     /// error it ends.
     #[doc(alias = "rbd_list2")]
     pub fn images(&self) -> Images {

@@ -84,16 +84,19 @@ impl Connection {
         let outcome = self.workers.run(Deadline::after(deadline), work);
         #[cfg(feature = "tracing")]
         tracing::debug!(operation, object = %object, elapsed = ?started.elapsed(), finished = outcome.is_ok());
-        outcome.map_err(|reason| match reason {
-            NoResult::TimedOut => Error::new(ErrorKind::TimedOut, operation)
-                .with_object(object)
-                .with_details(Details::StillRunning)
-                .with_hint("the cluster did not answer in time; are its monitors and OSDs up?"),
-            NoResult::NoThread(error) => Error::new(ErrorKind::Busy, operation)
-                .with_object(object)
-                .with_source(error)
-                .with_hint("earlier calls still wait for the cluster, or the process has too many threads"),
-        })
+        outcome.map_err(|reason| no_result(operation, object, reason))
+    }
+
+    /// Makes calls on a thread of this connection, and waits for none of them.
+    #[cfg(feature = "list-watchers")]
+    pub(crate) fn detach(
+        &self,
+        operation: &'static str,
+        object: &dyn Display,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<()> {
+        self.check_usable(operation, object)?;
+        self.workers.detach(work).map_err(|reason| no_result(operation, object, reason))
     }
 
     /// The error of an errno that a C call of this connection gave.
@@ -135,6 +138,7 @@ impl Connection {
     }
 }
 
+<<<<<<< HEAD
 /// Refuses what would wait for the C library on a thread that the library waits for itself.
 pub(super) fn check_outside_callbacks(operation: &'static str, object: &dyn Display) -> Result<()> {
     if callback::is_inside() {
@@ -143,6 +147,19 @@ pub(super) fn check_outside_callbacks(operation: &'static str, object: &dyn Disp
             .with_hint("made inside a callback, on a thread that the Ceph library waits for; do it after the call"));
     }
     Ok(())
+=======
+fn no_result(operation: &'static str, object: &dyn Display, reason: NoResult) -> Error {
+    match reason {
+        NoResult::TimedOut => Error::new(ErrorKind::TimedOut, operation)
+            .with_object(object)
+            .with_details(Details::StillRunning)
+            .with_hint("the cluster did not answer in time; are its monitors and OSDs up?"),
+        NoResult::NoThread(error) => Error::new(ErrorKind::Busy, operation)
+            .with_object(object)
+            .with_source(error)
+            .with_hint("earlier calls still wait for the cluster, or the process has too many threads"),
+    }
+>>>>>>> bef706e (Scan a pool by one thread with many questions under way)
 }
 
 /// Why a call that also parses failed.

@@ -176,7 +176,7 @@ impl Pool {
     #[doc(alias = "rados_read_op_omap_get_vals2")]
     pub fn omap(&self, object: impl AsRef<str>, after: &[u8], limit: u64) -> Result<OmapPage> {
         let after = after.to_vec();
-        let read = move |io: &IoHandle, object: &str| io.omap(object, &after, "", limit);
+        let read = move |io: &Arc<IoHandle>, object: &str| io.omap(object, &after, "", limit);
         let (entries, more) = self.object("read omap of object", object.as_ref(), read)?;
         Ok(OmapPage { entries: entries.into_iter().collect(), more })
     }
@@ -186,7 +186,7 @@ impl Pool {
         &self,
         operation: &'static str,
         object: &str,
-        work: impl FnOnce(&IoHandle, &str) -> Result<T, E> + Send + 'static,
+        work: impl FnOnce(&Arc<IoHandle>, &str) -> Result<T, E> + Send + 'static,
     ) -> Result<T> {
         check_object_name(object).map_err(|name| {
             Error::new(ErrorKind::InvalidName, operation).with_object(quoted(object)).with_details(Details::Name(name))

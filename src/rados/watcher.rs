@@ -9,10 +9,15 @@ use super::pool::Pool;
 use crate::deadline::Deadline;
 use crate::error::{Details, Error, ErrorKind, Result};
 use crate::ffi::io::Watch;
+#[cfg(feature = "list-watchers")]
+use crate::ffi::watchers::WatchersRequest;
 use crate::watcher::Watcher;
 
 /// How often a wait looks again: one small operation of one object each time.
 const POLL: Duration = Duration::from_millis(200);
+
+#[cfg(feature = "list-watchers")]
+const LIST: &str = "list watchers of object";
 
 #[cfg(feature = "list-watchers")]
 impl Pool {
@@ -24,14 +29,19 @@ impl Pool {
     /// the C++ function.
     #[doc(alias = "listwatchers")]
     pub fn list_watchers(&self, object: impl AsRef<str>) -> Result<Vec<Watcher>> {
-        let watchers =
-            self.object("list watchers of object", object.as_ref(), |io, object| parse(io.watchers(object)?));
-        watchers.map_err(|error| match error.errno() {
-            // The shim's word for a librados without it.
-            Some(libc::ENOSYS) => error
-                .with_details(Details::MissingFunction { function: "librados::IoCtx::list_watchers", since: "14.2" }),
-            _ => error,
-        })
+        self.object(LIST, object.as_ref(), |io, object| parse(io.ask_watchers(object)?.wait()?))
+            .map_err(name_missing_function)
+    }
+
+    /// The first half of [`list_watchers`](Self::list_watchers): sends the question.
+    pub(crate) fn ask_watchers(&self, object: &str) -> Result<WatchersRequest> {
+        self.object(LIST, object, |io, object| io.ask_watchers(object)).map_err(name_missing_function)
+    }
+
+    /// The other half: waits for the answer.
+    pub(crate) fn hear_watchers(&self, object: &str, request: WatchersRequest) -> Result<Vec<Watcher>> {
+        let answer = move || parse(request.wait()?);
+        self.connection.call_and_parse(LIST, &format_args!("{self}/{object}"), self.deadline, answer)
     }
 
     /// Waits until nobody watches an object but those whom `exclude` picks. How long a silent client's watch lasts is
@@ -51,6 +61,16 @@ impl Pool {
         wait_until_unwatched(&format_args!("{self}/{object}"), exclude, deadline, |left| {
             self.with_deadline(left).list_watchers(object)
         })
+    }
+}
+
+#[cfg(feature = "list-watchers")]
+fn name_missing_function(error: Error) -> Error {
+    const FUNCTION: &str = "librados::ObjectReadOperation::list_watchers";
+    match error.errno() {
+        // The shim's word for a librados without it.
+        Some(libc::ENOSYS) => error.with_details(Details::MissingFunction { function: FUNCTION, since: "15.2" }),
+        _ => error,
     }
 }
 

@@ -1,9 +1,10 @@
-//! Lists the watchers of objects through the C++ shim: `list_watchers CONF POOL OBJECT…`. One line for each watcher, or
-//! one with the code if there is none. `tests/list_watchers.rs` runs it on several builds of librados.
+//! Lists the watchers of objects through the C++ shim: `list_watchers CONF POOL OBJECT…`. One line with the code, then one
+//! for each watcher. `tests/list_watchers.rs` runs it on several builds of librados.
 
 use std::ffi::{CStr, CString, c_int};
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStringExt;
-use std::{env, ptr, slice};
+use std::{env, ptr};
 
 fn main() {
     let arguments = env::args_os().skip(1).map(|argument| CString::new(argument.into_vec()).expect("no NUL in argv"));
@@ -34,16 +35,26 @@ fn succeed(call: &str, code: c_int) {
 }
 
 fn list(io: ceph_sys::rados_ioctx_t, object: &CStr) {
-    let (mut watchers, mut count) = (ptr::null_mut(), 0);
-    // SAFETY: `io` is a context, `object` a C string, and the rest is written.
-    let code = unsafe { ceph_sys::ceph_sys_list_watchers(io, object.as_ptr(), &mut watchers, &mut count) };
+    let (mut completion, mut watchers) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: a completion without callbacks is made and used once, with `io` a context and `object` a C string; it
+    // has completed before its result is read, and is not used after its release.
+    let code = unsafe {
+        succeed("create", ceph_sys::rados_aio_create_completion2(ptr::null_mut(), None, &mut completion));
+        let mut code = ceph_sys::ceph_sys_aio_list_watchers(io, object.as_ptr(), completion, &mut watchers);
+        if code == 0 {
+            ceph_sys::rados_aio_wait_for_complete(completion);
+            code = ceph_sys::rados_aio_get_return_value(completion);
+        }
+        ceph_sys::rados_aio_release(completion);
+        code
+    };
     let object = object.to_string_lossy();
-    if code < 0 || count == 0 {
-        println!("{object} code={code} count={count}");
-        return;
-    }
-    // SAFETY: the call succeeded and gave `count` of them.
-    for watcher in unsafe { slice::from_raw_parts(watchers, count) } {
+    println!("{object} code={code}");
+    let mut watcher = MaybeUninit::uninit();
+    // SAFETY: null only where the call failed; else its completion has completed, and there is a place to write to.
+    while !watchers.is_null() && unsafe { ceph_sys::ceph_sys_watchers_pop(watchers, watcher.as_mut_ptr()) } {
+        // SAFETY: the call has written it.
+        let watcher = unsafe { watcher.assume_init() };
         // SAFETY: librados ends the address with a NUL.
         let address = unsafe { CStr::from_ptr(watcher.addr.as_ptr()) }.to_string_lossy();
         println!(
@@ -51,6 +62,6 @@ fn list(io: ceph_sys::rados_ioctx_t, object: &CStr) {
             watcher.watcher_id, watcher.cookie, watcher.timeout_seconds
         );
     }
-    // SAFETY: the call gave it, and it is not used again.
-    unsafe { ceph_sys::ceph_sys_free_watchers(watchers) };
+    // SAFETY: the call gave it, or left it null; it is not used again.
+    unsafe { ceph_sys::ceph_sys_watchers_free(watchers) };
 }
