@@ -138,7 +138,6 @@ impl Connection {
     }
 }
 
-<<<<<<< HEAD
 /// Refuses what would wait for the C library on a thread that the library waits for itself.
 pub(super) fn check_outside_callbacks(operation: &'static str, object: &dyn Display) -> Result<()> {
     if callback::is_inside() {
@@ -147,7 +146,8 @@ pub(super) fn check_outside_callbacks(operation: &'static str, object: &dyn Disp
             .with_hint("made inside a callback, on a thread that the Ceph library waits for; do it after the call"));
     }
     Ok(())
-=======
+}
+
 fn no_result(operation: &'static str, object: &dyn Display, reason: NoResult) -> Error {
     match reason {
         NoResult::TimedOut => Error::new(ErrorKind::TimedOut, operation)
@@ -159,7 +159,6 @@ fn no_result(operation: &'static str, object: &dyn Display, reason: NoResult) ->
             .with_source(error)
             .with_hint("earlier calls still wait for the cluster, or the process has too many threads"),
     }
->>>>>>> bef706e (Scan a pool by one thread with many questions under way)
 }
 
 /// Why a call that also parses failed.
