@@ -225,12 +225,16 @@ impl RadosHandle {
         })
     }
 
+    pub(crate) fn wait_for_latest_map(&self) -> Result<(), Errno> {
+        // SAFETY: a connected handle.
+        check(unsafe { ceph_sys::rados_wait_for_latest_osdmap(self.raw) }).map(drop)
+    }
+
     /// Looks a pool up once more in the latest map before it is called missing: another client may just have made it.
     fn with_latest_map<T>(&self, look_up: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
         match look_up() {
             Err(Errno::NOT_FOUND) => {
-                // SAFETY: a connected handle.
-                check(unsafe { ceph_sys::rados_wait_for_latest_osdmap(self.raw) })?;
+                self.wait_for_latest_map()?;
                 look_up()
             }
             found => found,

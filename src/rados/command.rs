@@ -13,7 +13,7 @@ use super::cluster::Cluster;
 use crate::address::{EntityAddress, MonitorAddresses};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ffi::cluster::{Answer, Daemon};
+use crate::ffi::cluster::{Answer, Daemon, RadosHandle};
 use crate::ffi::io::IoHandle;
 use crate::name::PoolName;
 use crate::secret::Secret;
@@ -250,8 +250,11 @@ impl Cluster {
         parse_blocklist(&self.command(Daemon::Mon, &command, READ_BLOCKLIST, &"of cluster")?.data)
     }
 
-    /// Refuses to serve a client from now on, for `expiry`, a century at the most. Its address is taken whole, with port and
-    /// nonce, so that no other client of that host is hit.
+    /// Refuses to serve a client, for `expiry`, a century at the most. Its address is taken whole, with port and nonce, so
+    /// that no other client of that host is hit.
+    ///
+    /// An OSD refuses once it has the map that says so. This connection has it when the call returns, and every OSD that it
+    /// asks for something from then on has it too, before it answers; others get it within moments.
     ///
     /// # Errors
     ///
@@ -266,7 +269,9 @@ impl Cluster {
         }
         let mut command = change_blocklist("add", client);
         command["expire"] = expiry.min(LONGEST).as_secs_f64().into();
-        self.command(Daemon::Mon, &command, ADD, client).map(drop)
+        let deadline = Deadline::after(self.deadline);
+        self.command(Daemon::Mon, &command, ADD, client)?;
+        self.until(deadline).call(ADD, client, RadosHandle::wait_for_latest_map)
     }
 
     /// Takes a client off the blocklist. Its connections stay useless all the same.
