@@ -1,6 +1,6 @@
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rbd::krbd::{ModuleState, UnmapOptions};
 
@@ -73,11 +73,17 @@ fn in_another_mount_namespace_maps_work() {
     krbd().unmap(std::path::Path::new(out.trim()), &UnmapOptions::new()).unwrap();
 }
 
+/// A device that was taken away by force, or that udev still has open, keeps the module for a moment after it has left sysfs.
+fn unload_module() {
+    let unload = || Command::new("modprobe").args(["-r", "rbd"]).stderr(Stdio::null()).status().unwrap();
+    until(PATIENCE, || unload().success().then_some(()));
+}
+
 #[test]
 fn a_module_with_a_major_for_each_device_is_served_through_the_other_files() {
     let image = TestImage::new("majors");
     assert!(krbd().list().unwrap().is_empty());
-    run("modprobe", &["-r", "rbd"]);
+    unload_module();
     run("modprobe", &["rbd", "single_major=N"]);
     assert_eq!(krbd().module(), ModuleState::Loaded { single_major: Some(false) });
     let devices = [image.map("").unwrap(), image.map("").unwrap()];
@@ -85,7 +91,7 @@ fn a_module_with_a_major_for_each_device_is_served_through_the_other_files() {
     for device in &devices {
         unmap(device);
     }
-    run("modprobe", &["-r", "rbd"]);
+    unload_module();
     run("modprobe", &["rbd"]);
     assert_eq!(krbd().module(), ModuleState::Loaded { single_major: Some(true) });
 }
