@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rbd::config::Config;
-use rbd::krbd::{Device, IfSeveral, Krbd, MapOptions, MapRequest, Preflight, UnmapOptions};
+use rbd::krbd::{Device, IfSeveral, Krbd, MapOptions, MapRequest, ModuleState, Preflight, UnmapOptions};
 use rbd::{ErrorKind, ImageSpec};
 
 /// How the host was before the module was loaded.
@@ -32,10 +32,13 @@ pub fn before() -> &'static Before {
     })
 }
 
-/// The real driver, loaded.
+/// The real driver, loaded: by this program, or by the one that ran before it in the same guest.
 pub fn krbd() -> Krbd {
-    before();
-    Krbd::new()
+    let krbd = Krbd::new();
+    if krbd.module() == ModuleState::NotLoaded {
+        before();
+    }
+    krbd
 }
 
 pub fn share() -> PathBuf {
