@@ -34,9 +34,11 @@ impl<'a> Peer<'a> {
 pub fn compare(subject: &str, rounds: usize, peers: &mut [Peer<'_>]) -> Vec<f64> {
     let count = peers.len();
     let mut samples = vec![Vec::with_capacity(rounds); count];
-    // The first round warms up. Each begins with another peer.
+    // The first round warms up. Each begins with another peer, and every other one goes backwards, so that none has
+    // always the same one before it.
     for round in 0..=rounds {
         for turn in 0..count {
+            let turn = if round % 2 == 0 { turn } else { count - turn };
             let peer = (round + turn) % count;
             let seconds = (peers[peer].turn)();
             if round > 0 {

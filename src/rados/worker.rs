@@ -98,7 +98,6 @@ impl Workers {
     }
 
     /// Runs `work` on another thread and waits for nothing; a panic ends there.
-    #[cfg(feature = "list-watchers")]
     pub(crate) fn detach(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) -> Result<(), NoResult> {
         let job = Box::new(move || drop(catch_unwind(AssertUnwindSafe(work))));
         self.start(job).map_err(NoResult::NoThread)
