@@ -111,10 +111,10 @@ fn a_lock_that_another_mapping_keeps_is_explained_by_that_mapping() {
 
 #[test]
 fn a_user_who_may_not_write_is_told_so() {
-    make_user("looker", "profile rbd-read-only");
+    ceph(&["auth", "get-or-create", "client.looker", "mon", "profile rbd", "osd", "profile rbd-read-only"]);
     let image = TestImage::new("looked-at");
-    let config = share().join("ceph.conf");
-    let builder = Cluster::builder().config_file(config).user("looker").deadline(Duration::from_secs(120));
+    let builder = Cluster::builder().config_file(share().join("ceph.conf")).user("looker");
+    let builder = builder.key(cluster().auth_key("client.looker").unwrap()).deadline(Duration::from_secs(120));
     let looker = Attach::new(&builder.connect().unwrap(), &krbd());
     let error = looker.map(&image.spec(), &MapOptions::new()).unwrap_err();
     assert_eq!((error.kind(), error.errno()), (ErrorKind::PermissionDenied, Some(libc::EPERM)));
