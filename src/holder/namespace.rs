@@ -133,8 +133,28 @@ fn read_one(host: &Host, view: View, tasks: &[Task]) -> Result<Reading, UnseenRe
                 let is_understood = mountinfo::lines(&text).all(|line| line.is_ok());
                 return Ok(Reading { namespace: view.namespace, task: *task, process, text, is_understood });
             }
+            // A task that is ending has no namespaces any more (`mounts_open_common` in fs/proc_namespace.c).
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => reason = UnseenReason::Gone,
             Err(error) => reason = UnseenReason::from(&error),
         }
     }
     Err(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_ended_between_two_looks_is_gone() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let host = Host::open(Path::new("/proc"), Path::new("/sys")).unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        while !task::is_zombie(&host, pid) {
+            std::thread::yield_now();
+        }
+        let view = View::of(&host, "self").unwrap();
+        assert_eq!(read_one(&host, view, &[Task { pid, tid: None }]).unwrap_err(), UnseenReason::Gone);
+        child.wait().unwrap();
+    }
 }

@@ -72,7 +72,8 @@ pub fn outside(words: &[&str]) -> String {
 pub fn try_outside(words: &[&str]) -> (i32, String) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let file = |suffix: &str| share().join(format!("{number}.{suffix}"));
+    // Two programs run one after the other in the same guest: neither may meet the other's answers.
+    let file = |suffix: &str| share().join(format!("{}-{number}.{suffix}", std::process::id()));
     fs::write(file("new"), words.join("\0") + "\0").unwrap();
     fs::rename(file("new"), file("request")).unwrap();
     let code = until(PATIENCE, || fs::read_to_string(file("rc")).ok());
@@ -93,7 +94,7 @@ pub fn make_user(user: &str, osd: &str) {
     let keyring = ceph(&["auth", "get-or-create", &entity, "mon", "profile rbd", "osd", osd]);
     let path = share().join("keyring");
     let all = fs::read_to_string(&path).unwrap();
-    fs::write(path, all + &keyring).unwrap();
+    fs::write(path, all + "\n" + &keyring).unwrap();
 }
 
 /// How long to wait for what must come: the guest is slow where its host is busy.
