@@ -122,7 +122,14 @@ impl TestImage {
     }
 
     pub fn with(spec: &str, arguments: &[&str]) -> Self {
-        rbd(&[&["create", "--size", "64M"], arguments, &["--", spec]].concat());
+        let create = [&["rbd", "create", "--size", "64M"], arguments, &["--", spec]].concat();
+        let (mut code, mut output) = try_outside(&create);
+        if code == libc::EEXIST {
+            // Left by the program that ran in this guest before, perhaps locked or watched: out of the way.
+            rbd(&["mv", "--", spec, &format!("{spec}.before")]);
+            (code, output) = try_outside(&create);
+        }
+        assert_eq!(code, 0, "{create:?}: {output}");
         Self(spec.to_owned())
     }
 
