@@ -62,6 +62,7 @@ mod lock;
 pub mod name;
 #[cfg(feature = "librados")]
 pub mod rados;
+pub mod remedy;
 mod secret;
 mod text;
 #[cfg(feature = "librados")]
@@ -85,6 +86,7 @@ pub use name::{
 };
 #[cfg(feature = "librados")]
 pub use rados::{Cluster, Pool};
+pub use remedy::Remedy;
 pub use secret::Secret;
 #[cfg(feature = "librados")]
 pub use version::Version;

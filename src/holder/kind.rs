@@ -264,7 +264,7 @@ impl DmTarget {
 
 /// A path need not be UTF-8, JSON must be.
 #[cfg(feature = "serde")]
-pub(super) fn lossy<S: serde::Serializer>(path: &std::path::Path, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn lossy<S: serde::Serializer>(path: &std::path::Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
 }
 

@@ -44,11 +44,14 @@ mod unseen;
 
 use std::path::Path;
 
+#[cfg(feature = "serde")]
+pub(crate) use kind::lossy;
 pub use kind::{
     DeviceUser, DmTarget, FileUse, FileUser, Holder, HolderKind, KernelUser, Mount, Process, StackedDevice,
     StackedDriver, Swap, UsedFile,
 };
 pub use mountinfo::Propagation;
+pub(crate) use report::{Shown, list_files};
 pub use search::Search;
 pub use unseen::{ProcessPart, Unseen, UnseenReason};
 

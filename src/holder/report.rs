@@ -153,7 +153,7 @@ impl Mount {
 
 impl FileUser {
     fn lines(&self) -> Vec<String> {
-        let mut lines = vec![format!("{} uses {}", self.process, files(&self.files))];
+        let mut lines = vec![format!("{} uses {}", self.process, list_files(&self.files))];
         if self.detached {
             lines.push("by a mount that is gone (unmounted lazily) or unseen".into());
         }
@@ -164,13 +164,14 @@ impl FileUser {
 
 impl DeviceUser {
     fn lines(&self) -> Vec<String> {
-        let mut lines = vec![format!("{} has the device open: {}", self.process, files(&self.files))];
+        let mut lines = vec![format!("{} has the device open: {}", self.process, list_files(&self.files))];
         lines.extend(self.process.workload());
         lines
     }
 }
 
-fn files(files: &[UsedFile]) -> String {
+/// The first few, and how many more.
+pub(crate) fn list_files(files: &[UsedFile]) -> String {
     list(files.iter().map(UsedFile::to_string)).unwrap_or_default()
 }
 
@@ -337,7 +338,7 @@ fn list(mut items: impl ExactSizeIterator<Item = String>) -> Option<String> {
 }
 
 /// A path or name on a terminal: what could break or forge a line is written as the kernel writes it in mountinfo.
-struct Shown<'a>(&'a Path);
+pub(crate) struct Shown<'a>(pub(crate) &'a Path);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

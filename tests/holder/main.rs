@@ -4,5 +4,6 @@ mod devices;
 mod limits;
 mod mounts;
 mod processes;
+mod remedies;
 mod text;
 mod tree;
