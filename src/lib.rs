@@ -37,6 +37,7 @@
 //! | `librados` | yes | `rados`, `image`: all that asks a cluster | librados and librbd 16.2 or later |
 //! | `list-watchers` | yes | the watchers of any object, the scan of a pool | a C++17 compiler, to build |
 //! | `serde` | yes | `Serialize` for what the library returns | |
+//! | `kubernetes` | no | `kubernetes`: what kubelet prints, explained | |
 //! | `buildtime-bindgen` | no | bindings made from the installed headers | libclang and the headers, to build |
 //! | `tracing` | no | an event for each call to the cluster | |
 //!
@@ -58,6 +59,8 @@ pub mod holder;
 #[cfg(feature = "librados")]
 pub mod image;
 pub mod krbd;
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
 mod lock;
 pub mod name;
 #[cfg(feature = "librados")]

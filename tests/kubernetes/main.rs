@@ -1,0 +1,5 @@
+//! What kubelet prints, as a user of the library meets it.
+
+mod fuse;
+mod messages;
+mod wrapping;
