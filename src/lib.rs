@@ -50,6 +50,8 @@ pub mod attach;
 pub mod config;
 mod deadline;
 mod device_number;
+#[cfg(feature = "librados")]
+mod encoding;
 mod error;
 pub mod feature;
 #[cfg(feature = "librados")]

@@ -311,7 +311,7 @@ pub(crate) struct Answer {
 /// # Safety
 ///
 /// `buffer` is null or has `length` bytes, was made by librados for its caller, and is not used afterwards.
-unsafe fn take(buffer: *mut c_char, length: usize) -> Vec<u8> {
+pub(super) unsafe fn take(buffer: *mut c_char, length: usize) -> Vec<u8> {
     if buffer.is_null() {
         return Vec::new();
     }

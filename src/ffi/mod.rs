@@ -12,6 +12,7 @@ pub(crate) mod image_info;
 pub(crate) mod io;
 pub(crate) mod lock;
 pub(crate) mod migration;
+pub(crate) mod notify;
 #[cfg(feature = "list-watchers")]
 pub(crate) mod watchers;
 

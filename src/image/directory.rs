@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::encoding::{take_count, take_string};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ffi::Errno;
 use crate::name::{HeaderObject, ImageId, ImageName, RawName};
@@ -141,31 +142,13 @@ fn malformed(what: &'static str) -> Error {
 /// The names in the directory of format 1: an encoded header, then a map of names to nothing (`tmap`).
 fn format_1_names(mut data: &[u8]) -> Option<Vec<&[u8]>> {
     take_string(&mut data)?;
-    let count = take_u32(&mut data)?;
-    // Each entry has eight bytes at least.
-    if count as usize > data.len() / 8 {
-        return None;
-    }
-    let mut names = Vec::with_capacity(count as usize);
+    let count = take_count(&mut data, 8)?;
+    let mut names = Vec::with_capacity(count);
     for _ in 0..count {
         names.push(take_string(&mut data)?);
         take_string(&mut data)?;
     }
     Some(names)
-}
-
-/// A string in Ceph's encoding: its length, 32 bits little-endian, and its bytes.
-fn take_string<'a>(data: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let length = take_u32(data)? as usize;
-    let (string, rest) = data.split_at_checked(length)?;
-    *data = rest;
-    Some(string)
-}
-
-fn take_u32(data: &mut &[u8]) -> Option<u32> {
-    let (number, rest) = data.split_first_chunk()?;
-    *data = rest;
-    Some(u32::from_le_bytes(*number))
 }
 
 #[cfg(test)]

@@ -57,6 +57,15 @@ pub struct BlocklistEntry {
     pub until: String,
 }
 
+impl BlocklistEntry {
+    /// Whether a client with this address is refused by the entry: its own, or one of its whole IP address
+    /// (`OSDMap::is_blocklisted`).
+    pub fn hits(&self, client: &EntityAddress) -> bool {
+        let whole_ip = EntityAddress::new(client.ip(), 0, 0);
+        self.address.same_endpoint(client) || self.address.same_endpoint(&whole_ip)
+    }
+}
+
 /// How a new pool is made; the rest is the cluster's default.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -340,6 +349,18 @@ mod tests {
             br#"[{"addr":"(unrecognized address family 0)/0","until":"x"},{"addr":"192.0.2.1:0/7","until":"y"}]"#;
         let entries = parse_blocklist(answer).unwrap();
         assert_eq!(entries.iter().map(|entry| entry.address.to_string()).collect::<Vec<_>>(), ["192.0.2.1:0/7"]);
+    }
+
+    #[test]
+    fn an_entry_hits_its_own_client_or_with_nothing_but_an_ip_all_of_that_ip() {
+        let hits = |entry: &str, client: &str| {
+            let entry = BlocklistEntry { address: entry.parse().unwrap(), until: String::new() };
+            entry.hits(&client.parse().unwrap())
+        };
+        assert!(hits("192.0.2.1:0/7", "v1:192.0.2.1:0/7"));
+        assert!(!hits("192.0.2.1:0/7", "192.0.2.1:0/8"));
+        assert!(hits("[2001:db8::1]:0/0", "[2001:db8:0::1]:0/8"));
+        assert!(!hits("192.0.2.1:0/0", "192.0.2.2:0/7"));
     }
 
     #[test]
