@@ -1,24 +1,37 @@
-//! Who uses this image? A spec in; the clients that have it open out, and which of them holds its lock.
+//! Who uses an image: who has it open, who holds its lock, whom the cluster refuses, and on this host which device it is
+//! and what keeps that busy.
 //!
-//!     image_users kube/pvc-1
-//!     image_users kube/pvc-1 --json
+//! ```text
+//! image_users kube/pvc-1
+//! image_users kube/pvc-1 --ask 3        # wait up to 3 s for a sign of life of each
+//! image_users kube/pvc-1 --watch        # again every second, until interrupted
+//! image_users kube/pvc-1 --json
+//! ```
 
 mod connect;
 mod print;
 
-use std::collections::BTreeSet;
 use std::error::Error;
-use std::io;
+use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
 
 use clap::Parser;
-use rbd::{ImageInfo, ImageSpec, Locker, Watcher};
+use rbd::ImageSpec;
+use rbd::usage::Survey;
 
 #[derive(Parser)]
-#[command(about = "Print who uses an image")]
+#[command(about = "Who uses an image?")]
 struct Arguments {
     /// [POOL/[NAMESPACE/]]IMAGE
     spec: ImageSpec,
+    /// Ask everybody who watches it for a sign of life, and wait so many seconds for it
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "3")]
+    ask: Option<u32>,
+    /// Print it again every second, until interrupted
+    #[arg(long)]
+    watch: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -28,52 +41,48 @@ struct Arguments {
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let cluster = arguments.cluster.connect()?;
-    let image = cluster.open_read_only(&arguments.spec)?;
-    let info = image.info()?;
-    let watchers = image.pool().list_watchers(info.header_object())?;
-    let lockers = image.lockers()?;
-    if arguments.json {
-        let users = serde_json::json!({
-            "image": image.to_string(),
-            "id": info.id.as_ref().map(|id| id.as_str()),
-            "header": info.header_object().as_str(),
-            "watchers": watchers,
-            "lockers": lockers,
-        });
-        print::line(users)?;
-    } else {
-        print_users(&image.to_string(), &info, &watchers, &lockers)?;
+    let mut survey = Survey::new(&cluster);
+    if let Some(seconds) = arguments.ask {
+        survey = survey.ask_watchers(Duration::from_secs(seconds.into()));
     }
-    Ok(())
+    let terminal = stdout().is_terminal();
+    loop {
+        let usage = survey.of(&arguments.spec)?;
+        let text = match arguments.json {
+            true if arguments.watch => serde_json::to_string(&usage)?,
+            true => serde_json::to_string_pretty(&usage)?,
+            false if terminal => coloured(&usage.to_string()),
+            false => usage.to_string(),
+        };
+        if arguments.watch && terminal && !arguments.json {
+            // From the top left corner, with nothing below.
+            print::line(format_args!("\x1b[H\x1b[J{text}"))?;
+        } else {
+            print::line(text)?;
+        }
+        if !arguments.watch {
+            return Ok(());
+        }
+        sleep(Duration::from_secs(1));
+    }
 }
 
-fn print_users(image: &str, info: &ImageInfo, watchers: &[Watcher], lockers: &[Locker]) -> io::Result<()> {
-    print::line(image)?;
-    print::line(format_args!(
-        "  block_name_prefix {}, header object {}",
-        info.block_name_prefix,
-        info.header_object()
-    ))?;
-    // A client that has opened it twice watches it twice.
-    let clients: BTreeSet<u64> = watchers.iter().map(|watcher| watcher.client).collect();
-    match clients.len() {
-        0 => print::line("  nobody has it open to write (read-only users leave no trace)")?,
-        1 => print::line("  1 client has it open:")?,
-        many => print::line(format_args!("  {many} clients have it open:"))?,
-    }
-    for watcher in watchers {
-        let holds = lockers.iter().any(|locker| locker.is_alive(std::slice::from_ref(watcher)));
-        let lock = if holds { ", holds the lock" } else { "" };
-        print::line(format_args!("    client.{} at {}: {}{lock}", watcher.client, watcher.address, watcher.kind()))?;
-        if let Some(timeout) = watcher.timeout {
-            print::line(format_args!("      its watch ends {} s after its last sign of life", timeout.as_secs()))?;
-        }
-    }
-    for locker in lockers.iter().filter(|locker| !locker.is_alive(watchers)) {
-        let Locker { client, address, cookie, .. } = locker;
-        print::line(format_args!("  {client} at {address} holds the lock {cookie:?} and is not there"))?;
-    }
-    Ok(())
+/// What is the matter in red, who is alive in green, who it is in bold.
+fn coloured(tree: &str) -> String {
+    const TROUBLE: [&str; 4] = ["silent:", "blocklisted", "watches the image no more", "its watch is lost"];
+    let line = |line: &str| {
+        let style = match line {
+            _ if TROUBLE.iter().any(|trouble| line.contains(trouble)) => "31",
+            _ if line.ends_with(", alive") => "32",
+            _ if line.contains("─ client.") || !line.starts_with(['│', '├', '└', ' ']) => "1",
+            _ => return line.to_owned(),
+        };
+        // The branches keep the terminal's own colour.
+        let text = line.trim_start_matches(['│', '├', '└', '─', ' ']);
+        let (branches, text) = line.split_at(line.len() - text.len());
+        format!("{branches}\x1b[{style}m{text}\x1b[0m")
+    };
+    tree.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn main() -> ExitCode {

@@ -28,7 +28,7 @@
 //! [`config`] reads ceph.conf and keyrings for it.
 //!
 //! Names, addresses, features and their plans are plain values ([`name`], [`address`], [`feature`]) that know no
-//! cluster. Every call fails with the one [`Error`]: what was done, to what, the errno, and an [`ErrorKind`] to match on.
+//! cluster. `Usage` joins what cluster and host know: who uses an image, anywhere. Every call fails with the one [`Error`]: what was done, to what, the errno, and an [`ErrorKind`] to match on.
 //!
 //! # Features
 //!
@@ -70,6 +70,9 @@ pub mod rados;
 pub mod remedy;
 mod secret;
 mod text;
+mod tree;
+#[cfg(feature = "librados")]
+pub mod usage;
 #[cfg(feature = "librados")]
 mod version;
 mod watcher;
@@ -93,6 +96,8 @@ pub use name::{
 pub use rados::{Cluster, Pool};
 pub use remedy::Remedy;
 pub use secret::Secret;
+#[cfg(feature = "librados")]
+pub use usage::Usage;
 #[cfg(feature = "librados")]
 pub use version::Version;
 pub use watcher::{Watcher, WatcherKind, parse_client_id};

@@ -12,8 +12,8 @@ use super::kind::{
 };
 use super::unseen::{ProcessPart, Unseen, UnseenReason};
 use crate::DeviceNumber;
+use crate::tree;
 
-const COLUMNS: usize = 80;
 /// So many files or processes are named, the others are counted.
 const NAMED: usize = 5;
 
@@ -35,7 +35,7 @@ impl fmt::Display for Holders {
             f.write_str("\nnot seen")?;
             let mut lines = unseen_lines(&self.unseen).into_iter().peekable();
             while let Some(line) = lines.next() {
-                node(f, "", lines.peek().is_none(), false, &[line])?;
+                tree::node(f, "", lines.peek().is_none(), false, &[line])?;
             }
         }
         Ok(())
@@ -43,6 +43,12 @@ impl fmt::Display for Holders {
 }
 
 impl Holders {
+    /// The branch of a tree that has the device itself as its stem.
+    #[cfg(feature = "librados")]
+    pub(crate) fn write_branch(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        self.branch(f, self.device, indent)
+    }
+
     /// What holds `device`, each with what holds it in turn.
     fn branch(&self, f: &mut fmt::Formatter<'_>, device: DeviceNumber, indent: &str) -> fmt::Result {
         let mut holders = self.holders.iter().filter(|holder| holder.on == device).peekable();
@@ -53,43 +59,13 @@ impl Holders {
                 _ => None,
             };
             let has_branch = upper.is_some_and(|upper| self.holders.iter().any(|holder| holder.on == upper));
-            node(f, indent, is_last, has_branch, &holder.kind.lines())?;
+            tree::node(f, indent, is_last, has_branch, &holder.kind.lines())?;
             if let Some(upper) = upper {
-                self.branch(f, upper, &format!("{indent}{}", if is_last { "   " } else { "│  " }))?;
+                self.branch(f, upper, &tree::below(indent, is_last))?;
             }
         }
         Ok(())
     }
-}
-
-/// Writes the lines of a node of the tree, each broken where it is too long.
-fn node(f: &mut fmt::Formatter<'_>, indent: &str, is_last: bool, has_branch: bool, lines: &[String]) -> fmt::Result {
-    let first = format!("{indent}{}", if is_last { "└─ " } else { "├─ " });
-    let below = format!("{indent}{}{}", if is_last { "   " } else { "│  " }, if has_branch { "│  " } else { "   " });
-    let room = COLUMNS.saturating_sub(below.chars().count());
-    for (index, row) in lines.iter().flat_map(|line| rows(line, room)).enumerate() {
-        write!(f, "\n{}{row}", if index == 0 { &first } else { &below })?;
-    }
-    Ok(())
-}
-
-/// Breaks a line after commas, and between words only where that is not enough. A word is never broken, so that paths
-/// can be copied.
-fn rows(line: &str, room: usize) -> Vec<String> {
-    let length = |text: &str| text.trim_end().chars().count();
-    let parts = line.split_inclusive(", ").flat_map(|part| {
-        let words = length(part) > room;
-        part.split_inclusive(move |character| words && character == ' ')
-    });
-    let mut rows: Vec<String> = Vec::new();
-    for part in parts {
-        match rows.last_mut() {
-            Some(row) if row.chars().count() + length(part) <= room => row.push_str(part),
-            _ => rows.push(part.to_owned()),
-        }
-    }
-    rows.iter_mut().for_each(|row| row.truncate(row.trim_end().len()));
-    rows
 }
 
 impl fmt::Display for Holder {

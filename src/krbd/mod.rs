@@ -113,6 +113,12 @@ impl Krbd {
         Self { sysfs: Sysfs { root: sys.into(), dev: dev.into() }, proc: proc.into(), bus: Bus(Arc::new(write_to_bus)) }
     }
 
+    /// Where it finds `/proc` and `/sys`.
+    #[cfg(feature = "librados")]
+    pub(crate) fn roots(&self) -> (&Path, &Path) {
+        (&self.proc, &self.sysfs.root)
+    }
+
     /// All mappings, by id.
     ///
     /// Those that go while they are read are left out.

@@ -56,11 +56,11 @@ fn image_users_counts_clients_and_not_their_handles() {
         assert_said(&output, 0, "");
         String::from_utf8(output.stdout).unwrap()
     };
-    assert!(said().contains("\n  nobody has it open to write"), "{}", said());
+    assert!(said().contains(" is used by nobody that can be seen\n"), "{}", said());
     let _handles = [pool.open("image").unwrap(), pool.open("image").unwrap()];
-    assert!(said().contains("\n  1 client has it open:\n"), "{}", said());
+    assert!(said().contains(" is used by 1 client\n") && said().contains("its 2 watches end"), "{}", said());
     let _holder = TestCluster::shared().lock_image(&pool.spec("image"));
-    assert!(said().contains("\n  2 clients have it open:\n"), "{}", said());
+    assert!(said().contains(" is used by 2 clients\n") && said().contains("it holds the lock\n"), "{}", said());
 }
 
 #[test]

@@ -21,4 +21,5 @@ mod objects;
 mod raw;
 mod support;
 mod threads;
+mod usage;
 mod watchers;

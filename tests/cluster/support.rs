@@ -199,6 +199,11 @@ pub struct Holder {
 }
 
 impl Holder {
+    /// Stops it: it keeps its connections and answers nothing (SIGSTOP), until the guard goes.
+    pub fn pause(&self) -> Paused {
+        Paused::process(self.child.id())
+    }
+
     /// Ends it without a farewell, so that its watch stays until the OSD forgets it (30 s).
     pub fn kill(mut self) {
         self.child.kill().unwrap();
@@ -240,14 +245,7 @@ impl PrivateCluster {
 
     /// Stops a daemon, which keeps its connections and answers nothing (SIGSTOP), until the guard goes.
     pub fn pause(&self, daemon: &str) -> Paused {
-        let pid = self.pid(daemon);
-        signal("STOP", pid);
-        // The signal stops the first thread, which stops the others: until then these answer.
-        poll_until(Duration::from_secs(10), || {
-            let mut threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-            threads.all(|thread| state(&thread.unwrap().path()) == Some('T')).then_some(())
-        });
-        Paused { pid }
+        Paused::process(self.pid(daemon))
     }
 
     fn pid(&self, daemon: &str) -> u32 {
@@ -262,11 +260,23 @@ impl PrivateCluster {
     }
 }
 
-/// A daemon that is stopped. It goes on when the guard goes, also if the test fails: closing what the test has open would
-/// wait for it.
+/// A process that is stopped. It goes on when the guard goes, also if the test fails: closing what the test has open would
+/// wait for a daemon.
 #[derive(Debug)]
 pub struct Paused {
     pid: u32,
+}
+
+impl Paused {
+    fn process(pid: u32) -> Self {
+        signal("STOP", pid);
+        // The signal stops the first thread, which stops the others: until then these answer.
+        poll_until(Duration::from_secs(10), || {
+            let mut threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+            threads.all(|thread| state(&thread.unwrap().path()) == Some('T')).then_some(())
+        });
+        Self { pid }
+    }
 }
 
 impl Drop for Paused {
