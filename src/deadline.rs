@@ -21,6 +21,12 @@ impl Deadline {
         self.0.map(|moment| moment.saturating_duration_since(Instant::now()))
     }
 
+    /// `None` where there is no limit.
+    #[cfg(feature = "librados")]
+    pub(crate) fn moment(self) -> Option<Instant> {
+        self.0
+    }
+
     pub(crate) fn is_over(self) -> bool {
         self.left() == Some(Duration::ZERO)
     }

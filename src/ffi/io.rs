@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ceph_sys::rados_ioctx_t;
 
 use super::cluster::RadosHandle;
+use super::operation::Operation;
 use super::{Errno, buffer, c_string, check, grow};
 
 /// An I/O context, which keeps its connection alive.
@@ -65,27 +66,42 @@ impl IoHandle {
         check(unsafe { ceph_sys::rados_application_enable(self.raw, application.as_ptr(), 0) }).map(drop)
     }
 
-    pub(crate) fn stat(&self, object: &str) -> Result<Stat, Errno> {
+    /// Size and time of the last change. `bind` gets the operation while it is under way.
+    pub(crate) fn stat(self: &Arc<Self>, object: &str, bind: impl FnOnce(&Arc<Operation>)) -> Result<Stat, Errno> {
         let object = c_string(object)?;
         let (mut size, mut modified) = (0, 0);
-        // SAFETY: a context that is alive, a NUL-terminated name, and two places to write to.
-        check(unsafe { ceph_sys::rados_stat(self.raw, object.as_ptr(), &mut size, &mut modified) })?;
+        let operation = Operation::new(self)?;
+        // SAFETY: a context and a new completion that are alive, a NUL-terminated name, which is copied, and two places
+        // to write to until the operation has ended, for which `finish` waits.
+        check(unsafe {
+            ceph_sys::rados_aio_stat(self.raw, object.as_ptr(), operation.completion(), &mut size, &mut modified)
+        })?;
+        operation.finish(bind)?;
         Ok(Stat { size, modified })
     }
 
-    /// Reads up to `length` bytes; fewer where the object ends.
-    pub(crate) fn read(&self, object: &str, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
+    /// Reads up to `length` bytes; fewer where the object ends. `bind` gets the operation while it is
+    /// under way.
+    pub(crate) fn read(
+        self: &Arc<Self>,
+        object: &str,
+        offset: u64,
+        length: usize,
+        bind: impl FnOnce(&Arc<Operation>),
+    ) -> Result<Vec<u8>, Errno> {
         if length == 0 {
             // C would read the whole object, and find its buffer too small.
-            return self.stat(object).map(|_| Vec::new());
+            return self.stat(object, bind).map(|_| Vec::new());
         }
         let object = c_string(object)?;
         let mut buffer = buffer(length)?;
-        let start = buffer.as_mut_ptr().cast();
-        // SAFETY: the buffer has `length` bytes of room.
-        let read = check(unsafe { ceph_sys::rados_read(self.raw, object.as_ptr(), start, length, offset) })?;
-        let read = usize::try_from(read).map_err(|_| Errno::INVALID)?.min(length);
-        // SAFETY: the call wrote that many bytes, which the capacity holds.
+        let operation = Operation::new(self)?;
+        let (completion, start) = (operation.completion(), buffer.as_mut_ptr().cast());
+        // SAFETY: a context and a new completion that are alive, a NUL-terminated name, which is copied, and `length`
+        // bytes of room until the operation has ended, for which `finish` waits.
+        check(unsafe { ceph_sys::rados_aio_read(self.raw, object.as_ptr(), completion, start, length, offset) })?;
+        let read = usize::try_from(operation.finish(bind)?).map_err(|_| Errno::INVALID)?.min(length);
+        // SAFETY: that many bytes were written, which the capacity holds.
         unsafe { buffer.set_len(read) };
         Ok(buffer)
     }

@@ -13,6 +13,7 @@ pub(crate) mod io;
 pub(crate) mod lock;
 pub(crate) mod migration;
 pub(crate) mod notify;
+pub(crate) mod operation;
 #[cfg(feature = "list-watchers")]
 pub(crate) mod watchers;
 
@@ -29,6 +30,8 @@ impl Errno {
     /// librados.h: `EBLOCKLISTED`.
     pub(crate) const BLOCKLISTED: Self = Self(libc::ESHUTDOWN);
     pub(crate) const TIMED_OUT: Self = Self(libc::ETIMEDOUT);
+    /// Of an operation that was withdrawn.
+    pub(crate) const CANCELED: Self = Self(libc::ECANCELED);
     const RANGE: Self = Self(libc::ERANGE);
 }
 

@@ -113,17 +113,18 @@ impl Images {
     }
 
     fn format_1_page(&self) -> Result<VecDeque<ImageEntry>> {
-        self.pool.object("list images of", DIRECTORY, |io, directory| {
-            let size = match io.stat(directory) {
+        self.pool.ask("list images of", DIRECTORY, |io, directory, limit| {
+            let size = match io.stat(directory, |operation| limit.bind(operation)) {
                 Err(Errno::NOT_FOUND) => 0,
                 stat => stat?.size,
             };
             if size == 0 {
                 return Ok(VecDeque::new());
             }
-            let data = io.read(directory, 0, usize::try_from(size).unwrap_or(usize::MAX))?;
+            let size = usize::try_from(size).unwrap_or(usize::MAX);
+            let data = io.read(directory, 0, size, |operation| limit.bind(operation))?;
             let names = format_1_names(&data).ok_or_else(|| malformed("data"))?;
-            Ok::<_, Failure>(names.into_iter().map(|name| ImageEntry { name: name.into(), id: None }).collect())
+            Ok(names.into_iter().map(|name| ImageEntry { name: name.into(), id: None }).collect())
         })
     }
 }

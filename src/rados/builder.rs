@@ -21,6 +21,8 @@ const DEFAULT_FILES: &str = "$data_dir/config,/etc/ceph/$cluster.conf,$home/.cep
 
 const CONNECT: &str = "connect to cluster";
 const OSD_TIMEOUT: &str = "rados_osd_op_timeout";
+/// How much may be under way before librados makes the next operation wait, and the defaults.
+const THROTTLES: [(&str, &str); 2] = [("objecter_inflight_ops", "1024"), ("objecter_inflight_op_bytes", "104857600")];
 const READ_FILE: &str = "read configuration file";
 const READ_KEY: &str = "read key";
 const UNREADABLE: &str = "Ceph cannot parse it";
@@ -38,6 +40,10 @@ const UNREADABLE: &str = "Ceph cannot parse it";
 /// | [`deadline`](Self::deadline) | each later call as a whole, unless the handle was given another one | 30 s |
 /// | [`mon_timeout`](Self::mon_timeout) | one question to the monitors inside librados (`rados_mon_op_timeout`) | 30 s |
 /// | [`osd_timeout`](Self::osd_timeout) | one operation of an object inside librados (`rados_osd_op_timeout`) | none |
+///
+/// Where the configuration does not say otherwise, librados starts any number of operations at once
+/// (`objecter_inflight_ops` and `objecter_inflight_op_bytes` are 0): with Ceph's defaults those that wait for a silent OSD
+/// would in the end hold up those to all others.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct ClusterBuilder {
@@ -232,7 +238,8 @@ impl ClusterBuilder {
                 return Err(Error::new(ErrorKind::Other, CONNECT).with_object(&self.entity).with_source(error));
             }
         };
-        Ok(Cluster::new(Connection::new(rados), self.deadline))
+        let unthrottled = THROTTLES.iter().all(|(name, _)| rados.config(name).is_ok_and(|most| !is_not_zero(&most)));
+        Ok(Cluster::new(Connection::new(rados, unthrottled), self.deadline))
     }
 
     fn configure(&self) -> Result<Unconnected> {
@@ -272,6 +279,12 @@ impl ClusterBuilder {
         if unconnected.get(OSD_TIMEOUT).is_ok_and(|seconds| is_not_zero(&seconds)) {
             // librbd's cache says of every write that all is well, and the flush after one that was given up says so too.
             set(&unconnected, "rbd_cache", "false")?;
+        }
+        for (name, default) in THROTTLES {
+            // Calls that wait for a silent OSD would hold up those to others, beyond their deadline.
+            if unconnected.get(name).is_ok_and(|most| most == default) {
+                set(&unconnected, name, "0")?;
+            }
         }
         Ok(unconnected)
     }

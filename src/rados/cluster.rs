@@ -46,7 +46,8 @@ impl Cluster {
     pub unsafe fn from_raw(raw: *mut c_void, keep_alive: impl Any + Send + Sync) -> Self {
         // SAFETY: by this function's contract, which is the same.
         let rados = unsafe { RadosHandle::borrowed(raw, Box::new(keep_alive)) };
-        Self::new(Connection::new(rados), Some(super::connection::DEFAULT_DEADLINE))
+        // Whoever made it may have more under way than librados starts at once.
+        Self::new(Connection::new(rados, false), Some(super::connection::DEFAULT_DEADLINE))
     }
 
     /// The `rados_t`, for C functions that this library does not have. It is valid for as long as any handle of this

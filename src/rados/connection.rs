@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::timer::{Limit, Timer};
 use super::worker::{NoResult, Workers};
 use crate::deadline::Deadline;
 use crate::error::{Details, Error, ErrorKind, Result};
@@ -19,6 +20,9 @@ pub(super) const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) struct Connection {
     pub(crate) rados: Arc<RadosHandle>,
     workers: Arc<Workers>,
+    timer: Timer,
+    /// Whether an operation of an object starts without waiting for those that are under way.
+    unthrottled: bool,
     /// The connection's global id, which stays the same. Read once: a forked child must not ask C.
     pub(super) instance_id: u64,
     /// Set by the first answer that says so; from then on no call goes out.
@@ -26,9 +30,16 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(rados: RadosHandle) -> Self {
+    pub(super) fn new(rados: RadosHandle, unthrottled: bool) -> Self {
         let instance_id = rados.instance_id();
-        Self { rados: Arc::new(rados), workers: Arc::default(), instance_id, blocklisted: AtomicBool::new(false) }
+        Self {
+            rados: Arc::new(rados),
+            workers: Arc::default(),
+            timer: Timer::default(),
+            unthrottled,
+            instance_id,
+            blocklisted: AtomicBool::new(false),
+        }
     }
 
     /// Makes a call that waits for the cluster: by the deadline, on a connection that can be used, its errno made an
@@ -62,11 +73,31 @@ impl Connection {
         deadline: Option<Duration>,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T> {
-        self.run(operation, object, deadline, work)?.map_err(|failure| match failure {
-            Failure::Errno(errno) => self.error(operation, object, errno),
-            Failure::Answer(cause) => {
-                Error::new(ErrorKind::InvalidData, operation).with_object(object).with_source(cause)
-            }
+        self.run(operation, object, deadline, work)?.map_err(|failure| self.failure(operation, object, failure))
+    }
+
+    /// [`Self::call_and_parse`] for work that binds each of its operations to the limit that it gets: they are withdrawn
+    /// when the deadline passes.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        object: &dyn Display,
+        deadline: Option<Duration>,
+        work: impl FnOnce(&Limit<'_>) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T> {
+        if !self.unthrottled {
+            // Its start may wait too.
+            return self.call_and_parse(operation, object, deadline, move || work(&Limit::none()));
+        }
+        self.check_usable(operation, object)?;
+        #[cfg(feature = "tracing")]
+        let started = std::time::Instant::now();
+        let outcome = self.timer.limit(&self.workers, Deadline::after(deadline)).map(|limit| work(&limit));
+        #[cfg(feature = "tracing")]
+        tracing::debug!(operation, object = %object, elapsed = ?started.elapsed(), finished = outcome.is_ok());
+        outcome.map_err(|reason| no_result(operation, object, reason))?.map_err(|failure| match failure {
+            Failure::Errno(Errno::CANCELED) => timed_out(operation, object),
+            failure => self.failure(operation, object, failure),
         })
     }
 
@@ -99,6 +130,15 @@ impl Connection {
         self.workers.detach(work).map_err(|reason| no_result(operation, object, reason))
     }
 
+    fn failure(&self, operation: &'static str, object: &dyn Display, failure: Failure) -> Error {
+        match failure {
+            Failure::Errno(errno) => self.error(operation, object, errno),
+            Failure::Answer(cause) => {
+                Error::new(ErrorKind::InvalidData, operation).with_object(object).with_source(cause)
+            }
+        }
+    }
+
     /// The error of an errno that a C call of this connection gave.
     pub(crate) fn error(&self, operation: &'static str, object: &dyn Display, errno: Errno) -> Error {
         if errno == Errno::BLOCKLISTED {
@@ -107,7 +147,7 @@ impl Connection {
         let error = Error::from_errno(operation, errno.0).with_object(object);
         match error.kind() {
             ErrorKind::Blocklisted => error.with_hint(BLOCKLISTED_HINT),
-            ErrorKind::TimedOut => error.with_hint("the cluster did not answer in time; are its monitors and OSDs up?"),
+            ErrorKind::TimedOut => error.with_hint(TIMED_OUT_HINT),
             ErrorKind::PermissionDenied => {
                 error.with_hint("the user's capabilities do not allow it: see `ceph auth get`")
             }
@@ -148,12 +188,13 @@ pub(super) fn check_outside_callbacks(operation: &'static str, object: &dyn Disp
     Ok(())
 }
 
+fn timed_out(operation: &'static str, object: &dyn Display) -> Error {
+    Error::new(ErrorKind::TimedOut, operation).with_object(object).with_hint(TIMED_OUT_HINT)
+}
+
 fn no_result(operation: &'static str, object: &dyn Display, reason: NoResult) -> Error {
     match reason {
-        NoResult::TimedOut => Error::new(ErrorKind::TimedOut, operation)
-            .with_object(object)
-            .with_details(Details::StillRunning)
-            .with_hint("the cluster did not answer in time; are its monitors and OSDs up?"),
+        NoResult::TimedOut => timed_out(operation, object).with_details(Details::StillRunning),
         NoResult::NoThread(error) => Error::new(ErrorKind::Busy, operation)
             .with_object(object)
             .with_source(error)
@@ -182,4 +223,5 @@ impl From<Error> for Failure {
     }
 }
 
+const TIMED_OUT_HINT: &str = "the cluster did not answer in time; are its monitors and OSDs up?";
 const BLOCKLISTED_HINT: &str = "this connection stays useless; drop its handles and connect again";

@@ -16,9 +16,12 @@
 //!
 //! # Deadlines
 //!
-//! The C libraries cannot be interrupted. A call with a deadline runs on a thread of the connection's; when the deadline
-//! passes, the caller gets `TimedOut` with [`Details::StillRunning`](crate::Details::StillRunning), and the thread goes on
-//! until the library lets it go. What it returns then is dropped. A process can end meanwhile.
+//! Most calls of the C libraries cannot be interrupted. One with a deadline runs on a thread of the connection's; when the
+//! deadline passes, the caller gets `TimedOut` with [`Details::StillRunning`](crate::Details::StillRunning), and the thread
+//! goes on until the library lets it go. What it returns then is dropped. A process can end meanwhile.
+//!
+//! Questions about one object ([`Pool::stat`], [`Pool::read`], [`Pool::list_watchers`]) are made on the caller's thread and
+//! withdrawn when their deadline passes (`rados_aio_cancel`): `TimedOut`, and nothing goes on.
 //!
 //! # Blocklisted
 //!
@@ -33,6 +36,7 @@ mod command;
 pub(crate) mod connection;
 mod notify;
 mod pool;
+mod timer;
 pub(crate) mod watcher;
 mod worker;
 

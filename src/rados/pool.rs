@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use super::cluster::Cluster;
 use super::connection::{Connection, Failure};
+use super::timer::Limit;
 use crate::deadline::Deadline;
 use crate::error::{Details, Error, ErrorKind, Result};
 use crate::ffi::Errno;
@@ -115,7 +116,9 @@ impl Pool {
     /// that is empty, has a NUL or is longer than 2048 bytes.
     #[doc(alias = "rados_stat")]
     pub fn stat(&self, object: impl AsRef<str>) -> Result<ObjectStat> {
-        let stat = self.object("stat object", object.as_ref(), |io, object| io.stat(object))?;
+        let stat = self.ask("stat object", object.as_ref(), |io, object, limit| {
+            Ok(io.stat(object, |operation| limit.bind(operation))?)
+        })?;
         let modified = u64::try_from(stat.modified).unwrap_or(0);
         Ok(ObjectStat { size: stat.size, modified: SystemTime::UNIX_EPOCH + Duration::from_secs(modified) })
     }
@@ -123,7 +126,9 @@ impl Pool {
     /// Up to `length` bytes of an object from `offset` (in bytes); fewer where it ends.
     #[doc(alias = "rados_read")]
     pub fn read(&self, object: impl AsRef<str>, offset: u64, length: usize) -> Result<Vec<u8>> {
-        self.object("read object", object.as_ref(), move |io, object| io.read(object, offset, length))
+        self.ask("read object", object.as_ref(), move |io, object, limit| {
+            Ok(io.read(object, offset, length, |operation| limit.bind(operation))?)
+        })
     }
 
     /// Writes into an object at `offset` (in bytes); makes it if need be. A write that passes its deadline may still
@@ -188,13 +193,24 @@ impl Pool {
         object: &str,
         work: impl FnOnce(&Arc<IoHandle>, &str) -> Result<T, E> + Send + 'static,
     ) -> Result<T> {
-        check_object_name(object).map_err(|name| {
-            Error::new(ErrorKind::InvalidName, operation).with_object(quoted(object)).with_details(Details::Name(name))
-        })?;
+        check_object_name(operation, object)?;
         let (io, name) = (Arc::clone(&self.io), object.to_owned());
         self.connection.call_and_parse(operation, &format_args!("{self}/{object}"), self.deadline, move || {
             work(&io, &name).map_err(Into::into)
         })
+    }
+
+    /// [`Self::object`] for work that binds its operations to the limit, and so can be withdrawn.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        object: &str,
+        work: impl FnOnce(&Arc<IoHandle>, &str, &Limit<'_>) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T> {
+        check_object_name(operation, object)?;
+        let (io, name) = (Arc::clone(&self.io), object.to_owned());
+        self.connection
+            .ask(operation, &format_args!("{self}/{object}"), self.deadline, move |limit| work(&io, &name, limit))
     }
 
     /// Calls C with this pool's deadline.
@@ -231,15 +247,14 @@ fn attribute_name(name: &str) -> Result<String> {
 /// The OSD's limit (`osd_max_object_name_len`), in bytes.
 const LONGEST_OBJECT_NAME: usize = 2048;
 
-fn check_object_name(name: &str) -> Result<(), NameError> {
-    if name.is_empty() {
-        return Err(NameError::Empty);
-    }
-    if name.contains('\0') {
-        return Err(NameError::Contains('\0'));
-    }
-    if name.len() > LONGEST_OBJECT_NAME {
-        return Err(NameError::TooLong { length: name.len(), limit: LONGEST_OBJECT_NAME });
-    }
-    Ok(())
+fn check_object_name(operation: &'static str, name: &str) -> Result<()> {
+    let fault = match name {
+        "" => NameError::Empty,
+        name if name.contains('\0') => NameError::Contains('\0'),
+        name if name.len() > LONGEST_OBJECT_NAME => {
+            NameError::TooLong { length: name.len(), limit: LONGEST_OBJECT_NAME }
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::InvalidName, operation).with_object(quoted(name)).with_details(Details::Name(fault)))
 }

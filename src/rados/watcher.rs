@@ -29,8 +29,10 @@ impl Pool {
     /// the C++ function.
     #[doc(alias = "listwatchers")]
     pub fn list_watchers(&self, object: impl AsRef<str>) -> Result<Vec<Watcher>> {
-        self.object(LIST, object.as_ref(), |io, object| parse(io.ask_watchers(object)?.wait()?))
-            .map_err(name_missing_function)
+        self.ask(LIST, object.as_ref(), |io, object, limit| {
+            parse(io.ask_watchers(object)?.wait(|operation| limit.bind(operation))?)
+        })
+        .map_err(name_missing_function)
     }
 
     /// The first half of [`list_watchers`](Self::list_watchers): sends the question.
@@ -40,7 +42,7 @@ impl Pool {
 
     /// The other half: waits for the answer.
     pub(crate) fn hear_watchers(&self, object: &str, request: WatchersRequest) -> Result<Vec<Watcher>> {
-        let answer = move || parse(request.wait()?);
+        let answer = move || parse(request.wait(|_| ())?);
         self.connection.call_and_parse(LIST, &format_args!("{self}/{object}"), self.deadline, answer)
     }
 

@@ -135,6 +135,7 @@ fn without_an_osd_no_call_outlasts_its_deadline() {
 
             let paused = private.pause("osd.0");
             assert_all_pass_the_deadline(calls_to_osds(&pool.with_deadline(DEADLINE), &reading, made.name()));
+            assert_all_are_withdrawn(&pool.with_deadline(DEADLINE));
             let data = [7; 4096];
             let _cached_or_not = writing.with_deadline(DEADLINE).write(0, &data);
             assert_still_running(&writing.with_deadline(DEADLINE).flush().unwrap_err());
@@ -154,7 +155,28 @@ fn without_an_osd_no_call_outlasts_its_deadline() {
     );
 }
 
-/// All that asks the OSDs.
+/// What asks for one object passes its deadline too, and then nothing is under way any more.
+#[track_caller]
+fn assert_all_are_withdrawn(pool: &Pool) {
+    let calls: [fn(&Pool) -> Result<()>; 3] = [
+        |pool| pool.stat("o").map(drop),
+        |pool| pool.read("o", 0, 4).map(drop),
+        |pool| pool.list_watchers("o").map(drop),
+    ];
+    for call in calls {
+        let start = Instant::now();
+        assert_withdrawn(&call(pool).unwrap_err());
+        assert!(start.elapsed() >= DEADLINE && start.elapsed() < DEADLINE + SLACK, "{:?}", start.elapsed());
+    }
+}
+
+#[track_caller]
+fn assert_withdrawn(error: &Error) {
+    let says = (error.kind(), error.errno(), error.details());
+    assert_eq!(says, (ErrorKind::TimedOut, None, &Details::None), "{error}");
+}
+
+/// All else that asks the OSDs.
 fn calls_to_osds(pool: &Pool, reading: &Image, image: &str) -> Vec<Call> {
     let on_pool = |name, ask: fn(&Pool) -> Result<()>| {
         let pool = pool.clone();
@@ -167,13 +189,10 @@ fn calls_to_osds(pool: &Pool, reading: &Image, image: &str) -> Vec<Call> {
     let (opened, name) = (pool.clone(), image.to_owned());
     vec![
         call("open_read_only", move || opened.open_read_only(&*name)),
-        on_pool("stat", |pool| pool.stat("o").map(drop)),
-        on_pool("read", |pool| pool.read("o", 0, 4).map(drop)),
         on_pool("write", |pool| pool.write_full("o", b"data")),
         on_pool("xattr", |pool| pool.xattr("o", "a").map(drop)),
         on_pool("xattrs", |pool| pool.xattrs("o").map(drop)),
         on_pool("omap", |pool| pool.omap("o", b"", 1).map(drop)),
-        on_pool("list_watchers", |pool| pool.list_watchers("o").map(drop)),
         on_pool("images", |pool| pool.images().next().unwrap().map(drop)),
         on_pool("scan_watchers", |pool| pool.scan_watchers().next().unwrap().map(drop)),
         on_pool("osd_command", |pool| pool.cluster().osd_command(0, &json!({"prefix": "version"})).map(drop)),
@@ -181,6 +200,65 @@ fn calls_to_osds(pool: &Pool, reading: &Image, image: &str) -> Vec<Call> {
         on_image("watchers", |image| image.watchers().map(drop)),
         on_image("read", |image| image.read(0, 512).map(drop)),
     ]
+}
+
+/// More is under way than librados starts by default before it lets the next caller wait.
+#[test]
+fn calls_that_wait_for_a_silent_osd_hold_up_no_other() {
+    const LENGTH: usize = 4 << 20;
+    let private = PrivateCluster::start(&["--store", "memstore"]);
+    let library = connect(&private);
+    let throttles = ["objecter_inflight_ops", "objecter_inflight_op_bytes"];
+    assert_eq!(throttles.map(|name| library.config(name).unwrap()), ["0", "0"]);
+    let pool = library.pool("rbd").unwrap();
+    pool.write_full("o", &vec![7; LENGTH]).unwrap();
+
+    let paused = private.pause("osd.0");
+    let waiting = [(); 40].map(|()| {
+        let pool = pool.without_deadline();
+        thread::spawn(move || pool.read("o", 0, LENGTH).unwrap())
+    });
+    // Those of the other threads are under way at the second one at the latest.
+    for _ in 0..2 {
+        let start = Instant::now();
+        assert_withdrawn(&pool.with_deadline(DEADLINE).read("o", 0, LENGTH).unwrap_err());
+        assert!(start.elapsed() < DEADLINE + SLACK);
+    }
+    drop(paused);
+    for read in waiting {
+        assert!(read.join().unwrap() == [7; LENGTH]);
+    }
+}
+
+#[test]
+fn what_was_withdrawn_does_not_keep_the_connection() {
+    let private = PrivateCluster::start(&["--store", "memstore"]);
+    let library = connect(&private);
+    let pool = library.pool("rbd").unwrap();
+    pool.write_full("o", b"data").unwrap();
+    let _paused = private.pause("osd.0");
+    assert_withdrawn(&pool.with_deadline(Duration::from_millis(100)).read("o", 0, 4).unwrap_err());
+    drop(pool);
+    library.disconnect().unwrap();
+}
+
+/// Where the configuration keeps librados from starting more, a call may have to wait before it is under way.
+#[test]
+fn a_configuration_that_holds_operations_back_is_kept_and_holds_up_no_caller() {
+    let private = PrivateCluster::start(&["--store", "memstore"]);
+    let library =
+        Cluster::builder().config_file(private.conf()).option("objecter_inflight_ops", "1").connect().unwrap();
+    assert_eq!(library.config("objecter_inflight_ops").unwrap(), "1");
+    let pool = library.pool("rbd").unwrap();
+    pool.write_full("o", b"data").unwrap();
+    let paused = private.pause("osd.0");
+    for _ in 0..2 {
+        let start = Instant::now();
+        assert_still_running(&pool.with_deadline(DEADLINE).read("o", 0, 4).unwrap_err());
+        assert!(start.elapsed() < DEADLINE + SLACK);
+    }
+    drop(paused);
+    assert_eq!(pool.read("o", 0, 4).unwrap(), b"data");
 }
 
 #[test]
@@ -191,7 +269,7 @@ fn a_killed_osd_is_waited_for_and_found_again() {
     pool.write_full("o", b"data").unwrap();
     private.kill("osd.0");
     let start = Instant::now();
-    assert_still_running(&pool.with_deadline(DEADLINE).read("o", 0, 4).unwrap_err());
+    assert_withdrawn(&pool.with_deadline(DEADLINE).read("o", 0, 4).unwrap_err());
     assert!(start.elapsed() < DEADLINE + SLACK);
     private.restart();
     assert_eq!(pool.read("o", 0, 4).unwrap(), b"data");
