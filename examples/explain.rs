@@ -6,8 +6,11 @@
 //! explain 'rbd image kube/pvc-1 is still being used' --ask --id admin
 //! ```
 //!
-//! With `--ask` it goes on to the cluster and says who has the image open. Exit status: 0 where every message is known, 2
-//! where one is not or there is none.
+//! With `--manifest` (`kubectl get pv NAME -o yaml`) the volume's own manifest tells the image behind it. On the node,
+//! `--here` looks whether an object store's cache has room; with a manifest, too, it prints how to replace the volume by a
+//! corrected one. `--ask` goes on to the cluster and says who has the image open.
+//!
+//! Exit status: 0 where every message is known, 2 where one is not or there is none.
 
 #[cfg(feature = "librados")]
 #[allow(dead_code)] // It ends with one of three statuses, not as the others do.
@@ -15,11 +18,17 @@ mod connect;
 mod print;
 
 use std::error::Error;
+use std::fmt;
 use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use rbd::kubernetes::FailureMessage;
+use rbd::ImageSpec;
+use rbd::kubernetes::{
+    Advice, CacheReport, Failure, FailureMessage, FuseComplaint, FuseMount, FuseOptions, Replacement, VolumeManifest,
+};
+use serde::Serialize;
 
 #[derive(Parser)]
 #[command(about = "Explain what kubelet says of a volume")]
@@ -29,7 +38,13 @@ struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Ask the cluster who uses the image that a message names
+    /// The manifest of the volume that the messages are about
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// This is the node: look at the directory of an object store's cache
+    #[arg(long)]
+    here: bool,
+    /// Ask the cluster who uses the image
     #[cfg(feature = "librados")]
     #[arg(long)]
     ask: bool,
@@ -55,28 +70,39 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         Some(message) => message.clone(),
         None => read_standard_input()?,
     };
+    let volume = arguments.manifest.as_ref().map(|file| -> Result<_, Box<dyn Error>> {
+        let text = std::fs::read_to_string(file).map_err(|error| format!("read {}: {error}", file.display()))?;
+        Ok(VolumeManifest::parse(&text)?)
+    });
+    let volume = volume.transpose()?;
     let messages = FailureMessage::parse_all(&text);
-    if messages.is_empty() && !arguments.json {
-        print::line("There is no message of kubelet's about a volume in this text.")?;
-    }
-    let mut answers = Vec::new();
-    for message in &messages {
-        let advice = message.explain();
-        let users = arguments.users(&advice)?;
-        if arguments.json {
-            answers.push(serde_json::json!({ "message": message, "advice": advice, "users": users }));
-            continue;
-        }
-        print::line(format_args!("{message}\n{advice}"))?;
-        for user in &users {
-            print::line(user)?;
-        }
-        print::line("")?;
-    }
+    let is_known = !messages.is_empty() && messages.iter().all(FailureMessage::is_recognised);
+    let answers = messages.into_iter().map(|message| arguments.answer(message, volume.as_ref()));
+    let answers = answers.collect::<Result<Vec<_>, _>>()?;
     if arguments.json {
         print::line(serde_json::to_string_pretty(&answers)?)?;
+    } else if answers.is_empty() {
+        print::line("There is no message of kubelet's about a volume in this text.")?;
     }
-    Ok(!messages.is_empty() && messages.iter().all(FailureMessage::is_recognised))
+    for answer in answers.iter().filter(|_| !arguments.json) {
+        print::line(format_args!("{answer}\n"))?;
+    }
+    Ok(is_known)
+}
+
+#[derive(Serialize)]
+struct Answer {
+    message: FailureMessage,
+    advice: Advice,
+    cache: Option<CacheReport>,
+    replacement: Option<Replacement>,
+    users: Option<Users>,
+}
+
+#[derive(Serialize)]
+struct Users {
+    image: ImageSpec,
+    clients: Vec<String>,
 }
 
 fn read_standard_input() -> Result<String, Box<dyn Error>> {
@@ -89,23 +115,58 @@ fn read_standard_input() -> Result<String, Box<dyn Error>> {
 }
 
 impl Arguments {
+    fn answer(&self, message: FailureMessage, volume: Option<&VolumeManifest>) -> Result<Answer, Box<dyn Error>> {
+        let advice = message.explain();
+        let volume = volume.filter(|volume| message.volume.as_deref().is_none_or(|name| name == volume.name()));
+        let image = advice.image.clone().or_else(|| volume?.image());
+        let cache = match &message.failure {
+            Failure::FuseMount(FuseMount { complaint: FuseComplaint::Other(_), .. }) => None,
+            Failure::FuseMount(mount) if self.here => Some(mount.tool.check_cache(&mount.options)?),
+            _ => None,
+        };
+        let largest = cache.as_ref().and_then(|report| report.largest_ensure_diskfree);
+        let replacement = volume.zip(largest).map(|(old, largest)| {
+            let corrected = FuseOptions::parse(&format!("-oensure_diskfree={largest}"));
+            Replacement::new(old, &old.with_cache_options(&corrected)?)
+        });
+        let (replacement, users) = (replacement.transpose()?, image.map(|image| self.users(image)).transpose()?);
+        Ok(Answer { message, advice, cache, replacement, users: users.flatten() })
+    }
+
     /// Who has the image open, where that was asked for.
     #[cfg(feature = "librados")]
-    fn users(&self, advice: &rbd::kubernetes::Advice) -> Result<Vec<String>, Box<dyn Error>> {
-        let Some(spec) = advice.image.as_ref().filter(|_| self.ask) else { return Ok(Vec::new()) };
-        let image = self.cluster.connect()?.open_read_only(spec)?;
-        let watchers = image.watchers()?;
-        let lockers = image.lockers()?;
-        let mut users = vec![format!("now: {} has {} watchers", spec, watchers.len())];
-        users.extend(watchers.iter().map(|watcher| {
+    fn users(&self, spec: ImageSpec) -> Result<Option<Users>, Box<dyn Error>> {
+        if !self.ask {
+            return Ok(None);
+        }
+        let image = self.cluster.connect()?.open_read_only(&spec)?;
+        let (watchers, lockers) = (image.watchers()?, image.lockers()?);
+        let clients = watchers.iter().map(|watcher| {
             let holds = lockers.iter().any(|locker| locker.is_alive(std::slice::from_ref(watcher)));
-            format!("  - {watcher} ({}){}", watcher.kind(), if holds { ", holds the lock" } else { "" })
-        }));
-        Ok(users)
+            format!("{watcher} ({}){}", watcher.kind(), if holds { ", holds the lock" } else { "" })
+        });
+        Ok(Some(Users { image: spec, clients: clients.collect() }))
     }
 
     #[cfg(not(feature = "librados"))]
-    fn users(&self, _: &rbd::kubernetes::Advice) -> Result<Vec<String>, Box<dyn Error>> {
-        Ok(Vec::new())
+    fn users(&self, _: ImageSpec) -> Result<Option<Users>, Box<dyn Error>> {
+        Ok(None)
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n{}", self.message, self.advice)?;
+        if let Some(cache) = &self.cache {
+            write!(f, "\nhere: {cache}")?;
+        }
+        if let Some(replacement) = &self.replacement {
+            write!(f, "\nto replace the volume:\n{replacement}")?;
+        }
+        if let Some(Users { image, clients }) = &self.users {
+            write!(f, "\nnow: {image} is open in {} clients", clients.len())?;
+            clients.iter().try_for_each(|client| write!(f, "\n  - {client}"))?;
+        }
+        Ok(())
     }
 }

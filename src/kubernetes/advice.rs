@@ -300,7 +300,9 @@ fn fuse(mount: &FuseMount, volume: &str) -> Advice {
                 "{tool} wants {demand} free in {directory} on the node, or {directory} does not exist: it says the same \
                  of both."
             ))
-            .check(format!("on the node: `df -BM {directory}`"))
+            .check(format!(
+                "where {tool} runs, on the node or in its launcher's container there: `df -BM {directory}`"
+            ))
             .check(format!("multipart_size and ensure_diskfree are in MiB: the message has `{options}`"))
             .change("another directory, on a larger disk: use_cache")
             .change("a smaller ensure_diskfree, or a smaller multipart_size or parallel_count")

@@ -20,7 +20,12 @@ mod flat;
 mod fuse;
 mod message;
 mod parse;
+mod replace;
+mod volume;
+mod yaml;
 
 pub use advice::Advice;
-pub use fuse::{FuseComplaint, FuseMount, FuseOptions, FuseTool};
+pub use fuse::{CacheReport, CacheVerdict, DiskSpace, FuseComplaint, FuseMount, FuseOptions, FuseTool};
 pub use message::{Failure, FailureMessage};
+pub use replace::{Replacement, ReplacementStep};
+pub use volume::VolumeManifest;

@@ -2,4 +2,5 @@
 
 mod fuse;
 mod messages;
+mod volume;
 mod wrapping;

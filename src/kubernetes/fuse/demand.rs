@@ -46,4 +46,15 @@ impl FuseTool {
         };
         (least, most)
     }
+
+    /// The largest `ensure_diskfree` that does not demand more than `available` MiB; both in MiB.
+    pub(super) fn largest_ensure_diskfree(self, options: &FuseOptions, available: u64) -> Option<u64> {
+        let (part, parts) = (options.part(), options.parts());
+        // What is demanded besides, and the least that ensure_diskfree counts as.
+        let (besides, least) = match self {
+            Self::Cosfs => (part, parts),
+            Self::Ossfs | Self::S3fs => (parts, part),
+        };
+        available.checked_sub(besides).filter(|largest| *largest >= least)
+    }
 }

@@ -1,5 +1,6 @@
 //! Object stores mounted through FUSE: cosfs, ossfs and s3fs, which are one family.
 
+mod cache;
 mod demand;
 mod options;
 mod read;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+pub use cache::{CacheReport, CacheVerdict, DiskSpace};
 pub use options::FuseOptions;
 
 /// The program that mounts.

@@ -47,6 +47,28 @@ impl FuseOptions {
         options
     }
 
+    /// These options in a text with others, in place of those of the same name there.
+    pub(in crate::kubernetes) fn put_into(&self, text: &str) -> String {
+        let new = self.to_string();
+        let named = |option: &str| option.split('=').next().unwrap_or_default().to_owned();
+        let replaced: Vec<String> = new.split_whitespace().map(|option| named(&option[2..])).collect();
+        let mut kept: Vec<String> = Vec::new();
+        let mut words = text.split_whitespace();
+        while let Some(word) = words.next() {
+            let (before, list) = match word.strip_prefix("-o") {
+                Some("") => ("-o ", words.next().unwrap_or_default()),
+                Some(list) => ("-o", list),
+                None => ("", word),
+            };
+            let others: Vec<&str> = list.split(',').filter(|option| !replaced.contains(&named(option))).collect();
+            if !others.is_empty() {
+                kept.push(format!("{before}{}", others.join(",")));
+            }
+        }
+        kept.extend((!new.is_empty()).then_some(new));
+        kept.join(" ")
+    }
+
     fn set(&mut self, option: &str) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let value = value.trim_matches(['"', '\'', ',']);
