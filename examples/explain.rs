@@ -3,12 +3,12 @@
 //!
 //! ```text
 //! kubectl describe pod web-0 | explain
-//! explain 'rbd image kube/pvc-1 is still being used' --ask --id admin
+//! explain 'rbd image kube/pvc-1 is still being used' --usage --id admin
 //! ```
 //!
 //! With `--manifest` (`kubectl get pv NAME -o yaml`) the volume's own manifest tells the image behind it. On the node,
 //! `--here` looks whether an object store's cache has room; with a manifest, too, it prints how to replace the volume by a
-//! corrected one. `--ask` goes on to the cluster and says who has the image open.
+//! corrected one. `--usage` goes on to the cluster and says who uses the image.
 //!
 //! Exit status: 0 where every message is known, 2 where one is not or there is none.
 
@@ -24,7 +24,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use rbd::ImageSpec;
 use rbd::kubernetes::{
     Advice, CacheReport, Failure, FailureMessage, FuseComplaint, FuseMount, FuseOptions, Replacement, VolumeManifest,
 };
@@ -47,7 +46,7 @@ struct Arguments {
     /// Ask the cluster who uses the image
     #[cfg(feature = "librados")]
     #[arg(long)]
-    ask: bool,
+    usage: bool,
     #[cfg(feature = "librados")]
     #[command(flatten)]
     cluster: connect::Connect,
@@ -96,13 +95,8 @@ struct Answer {
     advice: Advice,
     cache: Option<CacheReport>,
     replacement: Option<Replacement>,
-    users: Option<Users>,
-}
-
-#[derive(Serialize)]
-struct Users {
-    image: ImageSpec,
-    clients: Vec<String>,
+    #[cfg(feature = "librados")]
+    usage: Option<rbd::Usage>,
 }
 
 fn read_standard_input() -> Result<String, Box<dyn Error>> {
@@ -118,7 +112,6 @@ impl Arguments {
     fn answer(&self, message: FailureMessage, volume: Option<&VolumeManifest>) -> Result<Answer, Box<dyn Error>> {
         let advice = message.explain();
         let volume = volume.filter(|volume| message.volume.as_deref().is_none_or(|name| name == volume.name()));
-        let image = advice.image.clone().or_else(|| volume?.image());
         let cache = match &message.failure {
             Failure::FuseMount(FuseMount { complaint: FuseComplaint::Other(_), .. }) => None,
             Failure::FuseMount(mount) if self.here => Some(mount.tool.check_cache(&mount.options)?),
@@ -129,28 +122,21 @@ impl Arguments {
             let corrected = FuseOptions::parse(&format!("-oensure_diskfree={largest}"));
             Replacement::new(old, &old.with_cache_options(&corrected)?)
         });
-        let (replacement, users) = (replacement.transpose()?, image.map(|image| self.users(image)).transpose()?);
-        Ok(Answer { message, advice, cache, replacement, users: users.flatten() })
+        Ok(Answer {
+            replacement: replacement.transpose()?,
+            #[cfg(feature = "librados")]
+            usage: self.usage(advice.image.clone().or_else(|| volume?.image()))?,
+            message,
+            advice,
+            cache,
+        })
     }
 
-    /// Who has the image open, where that was asked for.
+    /// Who uses the image, where that was asked for.
     #[cfg(feature = "librados")]
-    fn users(&self, spec: ImageSpec) -> Result<Option<Users>, Box<dyn Error>> {
-        if !self.ask {
-            return Ok(None);
-        }
-        let image = self.cluster.connect()?.open_read_only(&spec)?;
-        let (watchers, lockers) = (image.watchers()?, image.lockers()?);
-        let clients = watchers.iter().map(|watcher| {
-            let holds = lockers.iter().any(|locker| locker.is_alive(std::slice::from_ref(watcher)));
-            format!("{watcher} ({}){}", watcher.kind(), if holds { ", holds the lock" } else { "" })
-        });
-        Ok(Some(Users { image: spec, clients: clients.collect() }))
-    }
-
-    #[cfg(not(feature = "librados"))]
-    fn users(&self, _: ImageSpec) -> Result<Option<Users>, Box<dyn Error>> {
-        Ok(None)
+    fn usage(&self, image: Option<rbd::ImageSpec>) -> Result<Option<rbd::Usage>, Box<dyn Error>> {
+        let Some(image) = image.filter(|_| self.usage) else { return Ok(None) };
+        Ok(Some(rbd::Usage::of(&self.cluster.connect()?, &image)?))
     }
 }
 
@@ -163,9 +149,9 @@ impl fmt::Display for Answer {
         if let Some(replacement) = &self.replacement {
             write!(f, "\nto replace the volume:\n{replacement}")?;
         }
-        if let Some(Users { image, clients }) = &self.users {
-            write!(f, "\nnow: {image} is open in {} clients", clients.len())?;
-            clients.iter().try_for_each(|client| write!(f, "\n  - {client}"))?;
+        #[cfg(feature = "librados")]
+        if let Some(usage) = &self.usage {
+            write!(f, "\nnow:\n{usage}")?;
         }
         Ok(())
     }
