@@ -1,5 +1,8 @@
 //! How long a call may take.
 
+use std::io;
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The moment by which a whole call must have returned, however many steps it has inside.
@@ -30,6 +33,21 @@ impl Deadline {
     pub(crate) fn is_over(self) -> bool {
         self.left() == Some(Duration::ZERO)
     }
+
+    /// Does `work`, which the kernel may hold for ever, on a thread of its own; `None` when the time is over first: the
+    /// thread is left behind then, and goes on.
+    pub(crate) fn wait_for<T: Send + 'static>(
+        self,
+        thread: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Option<T>> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        thread::Builder::new().name(thread.into()).spawn(move || drop(sender.send(work())))?;
+        Ok(match self.left() {
+            Some(left) => receiver.recv_timeout(left).ok(),
+            None => receiver.recv().ok(),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -51,6 +69,15 @@ mod tests {
     #[test]
     fn a_duration_beyond_the_clock_is_no_limit() {
         assert_eq!(Deadline::after(Some(Duration::MAX)).left(), None);
+    }
+
+    #[test]
+    fn work_that_hangs_is_left_behind_and_other_work_is_not() {
+        let (release, gate) = mpsc::channel::<()>();
+        let soon = Deadline::after(Some(Duration::from_millis(10)));
+        assert_eq!(soon.wait_for("test", move || gate.recv().is_err()).unwrap(), None);
+        drop(release);
+        assert_eq!(Deadline::after(None).wait_for("test", || 7).unwrap(), Some(7));
     }
 
     #[test]

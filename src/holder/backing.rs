@@ -91,7 +91,7 @@ fn loop_devices(host: &Host) -> Vec<(DeviceNumber, PathBuf)> {
 }
 
 /// The paths of `/proc/swaps` (`proc_swaps(5)`), its heading left out.
-fn swaps(text: &[u8]) -> Vec<PathBuf> {
+pub(super) fn swaps(text: &[u8]) -> Vec<PathBuf> {
     let lines = text.split(|byte| *byte == b'\n').skip(1);
     lines
         .filter_map(|line| line.split(|byte| matches!(byte, b' ' | b'\t')).next())

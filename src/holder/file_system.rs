@@ -115,7 +115,7 @@ fn live(host: &Host, stack: &Stack, btrfs: &Btrfs) -> Vec<(DeviceNumber, String)
 }
 
 /// The kernel writes `//deleted` behind a mount point whose directory was removed.
-fn without_deleted(mount_point: PathBuf) -> (PathBuf, bool) {
+pub(super) fn without_deleted(mount_point: PathBuf) -> (PathBuf, bool) {
     match mount_point.as_os_str().as_bytes().strip_suffix(b"//deleted") {
         Some(path) => (host::path_of(path.to_vec()), true),
         None => (mount_point, false),

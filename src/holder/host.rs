@@ -25,14 +25,14 @@ pub(super) struct Host {
 
 /// What `statx(2)` says of a file, without asking a file server and without opening it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileStatus {
+pub(crate) struct FileStatus {
     /// The device that the file is on.
     pub(super) on: DeviceNumber,
     pub(super) inode: u64,
     /// The mount by which it was opened (Linux 5.8).
-    pub(super) mount: Option<u64>,
+    pub(crate) mount: Option<u64>,
     /// The device that the file is, if it is a block device.
-    pub(super) block_device: Option<DeviceNumber>,
+    pub(crate) block_device: Option<DeviceNumber>,
     pub(super) links: u32,
 }
 
@@ -114,7 +114,7 @@ impl Host {
 }
 
 /// `status` of a file below an open directory. AT_STATX_DONT_SYNC: a file server that does not answer is not asked.
-pub(super) fn status_at(directory: impl AsFd, path: impl rustix::path::Arg) -> io::Result<FileStatus> {
+pub(crate) fn status_at(directory: impl AsFd, path: impl rustix::path::Arg) -> io::Result<FileStatus> {
     let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK | StatxFlags::MNT_ID;
     let statx = rustix::fs::statx(directory, path, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, wanted)?;
     let is_block = FileType::from_raw_mode(statx.stx_mode.into()) == FileType::BlockDevice;

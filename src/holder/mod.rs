@@ -34,6 +34,7 @@ mod kind;
 mod mountinfo;
 mod namespace;
 mod newcomer;
+mod now;
 mod open_file;
 mod parallel;
 mod report;
@@ -44,6 +45,7 @@ mod unseen;
 
 use std::path::Path;
 
+pub(crate) use host::status_at;
 #[cfg(feature = "serde")]
 pub(crate) use kind::lossy;
 pub use kind::{
@@ -51,6 +53,7 @@ pub use kind::{
     StackedDriver, Swap, UsedFile,
 };
 pub use mountinfo::Propagation;
+pub(crate) use now::{Now, mount_now, stacked_now, swap_now};
 pub(crate) use report::{Shown, list_files};
 pub use search::Search;
 pub use unseen::{ProcessPart, Unseen, UnseenReason};

@@ -3,8 +3,6 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use super::Holders;
@@ -80,22 +78,15 @@ impl Search {
     /// [`ErrorKind::TimedOut`] where not even a part of the answer could be had before the deadline; any other kind
     /// where proc cannot be read at all. What else cannot be read is no error but among [`Holders::unseen`](super::Holders::unseen).
     pub fn run(self) -> Result<Holders> {
-        let device = self.device;
-        let allowed = self.deadline;
-        let (sender, receiver) = mpsc::sync_channel(1);
-        // Reading sysfs can block too: the caller waits for a thread, and is free when its time is over.
-        let look = move || {
-            // A part is kept back, to put the answer together when all else used its time up.
-            let deadline = Deadline::after(Some(allowed - allowed / 8));
-            drop(sender.send(self.look(deadline)));
-        };
-        let spawned = thread::Builder::new().name("rbd-holder".into()).spawn(look);
-        spawned.map_err(|error| of_io(&error, device))?;
-        let timed_out = |_| {
+        let (device, allowed) = (self.device, self.deadline);
+        // Reading sysfs can block too: the caller waits for a thread, and is free when its time is over. A part is kept
+        // back, to put the answer together when all else used its time up.
+        let deadline = Deadline::after(Some(allowed - allowed / 8));
+        let found = Deadline::after(Some(allowed)).wait_for("rbd-holder", move || self.look(deadline));
+        found.map_err(|error| of_io(&error, device))?.unwrap_or_else(|| {
             let error = Error::new(ErrorKind::TimedOut, OPERATION).with_object(device);
-            error.with_details(Details::StillRunning)
-        };
-        receiver.recv_timeout(allowed).map_err(timed_out)?
+            Err(error.with_details(Details::StillRunning))
+        })
     }
 
     fn look(&self, deadline: Deadline) -> Result<Holders> {

@@ -81,12 +81,12 @@ fn partitions(host: &Host, device: DeviceNumber) -> Vec<DeviceNumber> {
     inside.filter(|path| host.sys(path).join("partition").is_file()).filter_map(|path| number(host, path)).collect()
 }
 
-fn holders(host: &Host, device: DeviceNumber) -> Vec<DeviceNumber> {
+pub(super) fn holders(host: &Host, device: DeviceNumber) -> Vec<DeviceNumber> {
     let directory = directory(device).join("holders");
     host.names(&directory).into_iter().filter_map(|name| number(host, directory.join(name))).collect()
 }
 
-fn describe(host: &Host, device: DeviceNumber) -> StackedDevice {
+pub(super) fn describe(host: &Host, device: DeviceNumber) -> StackedDevice {
     let directory = directory(device);
     let text = |attribute: &str| host.attribute_text(directory.join(attribute));
     let name = name(host, device).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! What frees a device, as data.
+//! What frees a device: as data, and done.
 //!
 //! [`remedies`] says what must be done so that a device of this host can be let go, in the order in which it must be
 //! done: first what is safe, then what loses something. Each [`Remedy`] has its [`Risk`], and says whether this library
-//! carries it out or a person must.
+//! carries it out or a person must. [`Release`] carries out those of the library.
 //!
 //! ```no_run
 //! use rbd::Holders;
@@ -19,12 +19,21 @@
 //! ```
 
 mod action;
+mod file_system;
+mod namespace;
+mod outcome;
+mod pass;
 mod plan;
+mod release;
+mod stacked;
+mod sys;
 
 use std::fmt;
 
 pub use action::Action;
+pub use outcome::{Outcome, Released, Step};
 pub use plan::remedies;
+pub use release::{Policy, Release};
 
 use crate::DeviceNumber;
 

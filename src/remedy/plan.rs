@@ -22,12 +22,14 @@ pub fn remedies(holders: &Holders, device: Option<&Device>) -> Vec<Remedy> {
         remedies.push(by_library(Action::Unmap(Box::new(device.clone())), Risk::Safe, device.number));
     }
     remedies.extend(holders.iter().filter_map(|holder| lazily_unmounted(holders, holder)));
-    if let Some(device) = device.filter(|_| !holders.is_empty()) {
-        let leaves = holders.iter().cloned().collect();
-        let action = Action::ForceUnmap { device: Box::new(device.clone()), leaves };
-        remedies.push(by_library(action, Risk::Lossy, device.number));
-    }
+    remedies.extend(device.filter(|_| !holders.is_empty()).map(|device| unmapped_by_force(holders, device)));
     remedies
+}
+
+pub(super) fn unmapped_by_force(holders: &Holders, device: &Device) -> Remedy {
+    let leaves = holders.iter().cloned().collect();
+    let action = Action::ForceUnmap { device: Box::new(device.clone()), leaves };
+    by_library(action, Risk::Lossy, device.number)
 }
 
 fn by_library(action: Action, risk: Risk, on: DeviceNumber) -> Remedy {
@@ -42,7 +44,7 @@ fn resumed(holder: &Holder) -> Option<Remedy> {
     match &holder.kind {
         HolderKind::Stacked(device @ StackedDevice { driver: StackedDriver::Dm { suspended: true, .. }, .. }) => {
             // Whoever suspended it may be at work on what is below: a snapshot, a move of its blocks.
-            Some(by_hand(Action::Resume(device.clone()), Risk::ForAPerson, holder.on))
+            Some(by_hand(Action::Resume(device.clone()), Risk::ForAPerson, device.number))
         }
         _ => None,
     }
@@ -72,7 +74,11 @@ fn closed(holders: &Holders, holder: &Holder, remedies: &mut Vec<Remedy>) {
                 let action = Action::UnmountBelow { path: path.clone(), mount: mount.clone() };
                 by_hand(action, Risk::ForAPerson, on)
             }));
-            by_library(Action::Unmount(mount.clone()), Risk::Safe, on)
+            if is_root(mount) {
+                by_hand(Action::Unmount(mount.clone()), Risk::ForAPerson, on)
+            } else {
+                by_library(Action::Unmount(mount.clone()), Risk::Safe, on)
+            }
         }
         HolderKind::Swap(swap) => by_library(Action::SwapOff(swap.clone()), Risk::Safe, on),
         HolderKind::Stacked(device) => match device.driver {
@@ -82,6 +88,11 @@ fn closed(holders: &Holders, holder: &Holder, remedies: &mut Vec<Remedy>) {
         },
     };
     remedies.push(remedy);
+}
+
+/// Unmounting a root makes it read-only instead (umount(2)); it goes when the processes do whose root it is.
+fn is_root(mount: &Mount) -> bool {
+    mount.mount_point == Path::new("/")
 }
 
 /// What is mounted under `mount` and is not among the holders, so that nothing else here unmounts it.
@@ -105,5 +116,5 @@ fn lazily_unmounted(holders: &Holders, holder: &Holder) -> Option<Remedy> {
         _ => false,
     });
     let is_busy = has_open_files || others_below(holders, mount).next().is_some();
-    is_busy.then(|| by_library(Action::UnmountLazily(mount.clone()), Risk::Lossy, holder.on))
+    (is_busy && !is_root(mount)).then(|| by_library(Action::UnmountLazily(mount.clone()), Risk::Lossy, holder.on))
 }

@@ -7,7 +7,7 @@ use std::thread;
 use rbd::holder::{FileUse, HolderKind, KernelUser, ProcessPart, StackedDriver, Unseen, UnseenReason};
 use rbd::{Holder, Holders};
 
-use super::machine::{Disk, Script, process, sh, unseen};
+use super::machine::{Disk, Script, as_nobody, process, sh, unseen};
 
 fn only(holders: &Holders) -> &Holder {
     let mut all = holders.iter();
@@ -320,21 +320,6 @@ fn processes_that_come_and_go_do_not_keep_an_answer_from_being_complete() {
     let _busy = Script::run(Command::new("sh").args(["-c", "echo ready; while :; do /bin/true; done"]));
     let mut answers = (0..20).map(|_| disk.search().run().unwrap());
     assert!(answers.any(|holders| unseen(&holders).is_empty()));
-}
-
-/// Runs `look` in a thread that has given up root.
-fn as_nobody<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> T {
-    let unprivileged = move || {
-        const NOBODY: libc::c_long = 65534;
-        // SAFETY: the bare system calls take numbers and no memory, and unlike libc's wrappers change one thread only.
-        let changed = unsafe {
-            libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY)
-                | libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY)
-        };
-        assert_eq!(changed, 0);
-        look()
-    };
-    thread::spawn(unprivileged).join().unwrap()
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Devices and processes that a test makes, and that end with it.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rbd::Holders;
@@ -85,6 +85,7 @@ impl Drop for Disk {
 /// A shell script that runs until the test ends it. It says `ready` when it has done its work, then waits.
 pub struct Script {
     child: Child,
+    output: BufReader<ChildStdout>,
 }
 
 impl Script {
@@ -95,11 +96,22 @@ impl Script {
 
     pub fn run(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut script = Self { child, output };
+        script.wait_until_ready();
+        script
+    }
+
+    fn wait_until_ready(&mut self) {
         let mut line = String::new();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        output.read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n", "{command:?}");
-        Self { child }
+        self.output.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+    }
+
+    /// Lets the script go on behind one `read`, until it says `ready` again.
+    pub fn go_on(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        self.wait_until_ready();
     }
 
     /// Lets the script go on behind its `read`, and waits for its end.
@@ -144,4 +156,19 @@ pub fn process(kind: &HolderKind) -> &Process {
         HolderKind::Device(user) => &user.process,
         other => panic!("{other} is no process"),
     }
+}
+
+/// Runs `look` in a thread that has given up root.
+pub fn as_nobody<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> T {
+    let unprivileged = move || {
+        const NOBODY: libc::c_long = 65534;
+        // SAFETY: the bare system calls take numbers and no memory, and unlike libc's wrappers change one thread only.
+        let changed = unsafe {
+            libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY)
+                | libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY)
+        };
+        assert_eq!(changed, 0);
+        look()
+    };
+    std::thread::spawn(unprivileged).join().unwrap()
 }

@@ -3,3 +3,4 @@
 
 mod holder;
 mod machine;
+mod release;
