@@ -243,9 +243,14 @@ impl ClusterBuilder {
     }
 
     fn configure(&self) -> Result<Unconnected> {
+        if self.cluster_name.contains('\0') {
+            return Err(
+                Error::new(ErrorKind::InvalidInput, "use cluster name").with_object(self.cluster_name.escape_debug())
+            );
+        }
         let unconnected = Unconnected::create(&self.cluster_name, &self.entity).map_err(|errno| {
             Error::from_errno("use entity name", errno.0)
-                .with_object(&self.entity)
+                .with_object(self.entity.escape_debug())
                 .with_hint("an entity name is TYPE.ID, such as client.admin")
         })?;
         self.read_file(&unconnected)?;
@@ -337,7 +342,7 @@ fn check_file(operation: &'static str, path: &Path) -> Result<()> {
     }
     // What is looked at first is not opened if that could wait, as for a pipe.
     match std::fs::metadata(path) {
-        Ok(file) if file.is_dir() => return Err(error(libc::EISDIR)),
+        Ok(file) if file.is_dir() => return Err(error(libc::EISDIR).with_kind(ErrorKind::InvalidInput)),
         Ok(file) if !file.is_file() => return Err(error(libc::EINVAL).with_hint("it is no regular file")),
         _ => {}
     }
@@ -432,9 +437,21 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_no_configuration_file() {
-        let error = error_of(&ClusterBuilder::default().config_file("/"));
-        assert_eq!(error.errno(), Some(libc::EISDIR));
+    fn a_directory_is_neither_configuration_file_nor_keyring() {
+        let bare = || ClusterBuilder::default().no_config_file();
+        for builder in [ClusterBuilder::default().config_file("/"), bare().keyring("/"), bare().key_file("/")] {
+            let error = error_of(&builder);
+            let says = (error.kind(), error.errno(), error.object());
+            assert_eq!(says, (ErrorKind::InvalidInput, Some(libc::EISDIR), Some("/")));
+        }
+    }
+
+    #[test]
+    fn a_nul_is_blamed_on_the_name_that_has_it() {
+        let error = error_of(&ClusterBuilder::default().cluster_name("ce\0ph"));
+        assert_eq!((error.operation(), error.object()), ("use cluster name", Some("ce\\0ph")));
+        let error = error_of(&ClusterBuilder::default().entity("client.\0"));
+        assert_eq!((error.operation(), error.object()), ("use entity name", Some("client.\\0")));
     }
 
     #[test]

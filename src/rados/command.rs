@@ -70,7 +70,7 @@ impl BlocklistEntry {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct PoolOptions {
-    /// The number of placement groups.
+    /// The number of placement groups; at least 1.
     pub pg_num: Option<u32>,
     /// The application that the pool is tagged with, such as `rbd`. Without one Ceph warns.
     pub application: Option<String>,
@@ -82,7 +82,7 @@ impl PoolOptions {
         Self { application: Some("rbd".into()), ..Self::default() }
     }
 
-    /// The number of placement groups.
+    /// The number of placement groups; at least 1.
     #[must_use]
     pub fn pg_num(mut self, number: u32) -> Self {
         self.pg_num = Some(number);
@@ -159,10 +159,16 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// `AlreadyExists`; for a number of placement groups that the cluster refuses, what it says.
+    /// `AlreadyExists`; for a number of placement groups that the cluster refuses, what it says, and `InvalidInput` for 0,
+    /// which it would take for its default.
     pub fn create_pool(&self, pool: &PoolName, options: &PoolOptions) -> Result<()> {
         const CREATE: &str = "create pool";
         let deadline = Deadline::after(self.deadline);
+        if options.pg_num == Some(0) {
+            return Err(Error::new(ErrorKind::InvalidInput, CREATE)
+                .with_object(pool)
+                .with_hint("a pool has at least one placement group"));
+        }
         match self.pool_id(pool) {
             // The monitors call it a success.
             Ok(_) => return Err(Error::from_errno(CREATE, libc::EEXIST).with_object(pool)),

@@ -115,6 +115,15 @@ fn a_pool_is_made_as_asked_and_deleted_behind_its_name() {
 }
 
 #[test]
+fn a_pool_without_placement_groups_is_not_made() {
+    let library = connect(cluster());
+    let name = new_pool_name();
+    let refused = library.create_pool(&name, &PoolOptions::default().pg_num(0)).unwrap_err();
+    assert_eq!((refused.kind(), refused.object()), (ErrorKind::InvalidInput, Some(name.as_str())), "{refused}");
+    assert_eq!(library.pool_id(&name).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
 fn the_clusters_own_words_are_in_the_error() {
     let library = connect(cluster());
     let name = new_pool_name();
