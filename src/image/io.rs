@@ -25,8 +25,13 @@ impl Image {
     /// `ReadOnly`, also where another client keeps the image's lock; `InvalidInput` where it goes beyond the end of the
     /// image: what is before the end may be written then. `TimedOut`, also where a lock was taken by hand: the write may
     /// still take effect, or, on a connection with an [OSD time-out](crate::rados::ClusterBuilder::osd_timeout), be lost.
+    /// `Unsupported` on such a connection where librbd's cache was on when the image was opened: a write would be lost
+    /// without a word.
     #[doc(alias = "rbd_write")]
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+        if self.write_untold {
+            return Err(self.error(ErrorKind::Unsupported, "write image").with_hint(CACHE_HINT));
+        }
         let (data, lost) = (data.to_vec(), std::sync::Arc::clone(&self.write_lost));
         let written = self.call("write image", move |image| {
             let written = image.write(offset, &data);
@@ -60,6 +65,9 @@ impl Image {
         refuse_after_lost_write(&self.write_lost, FLUSH, &self.label)
     }
 }
+
+const CACHE_HINT: &str = "the connection has an OSD time-out, with which librbd's cache can lose a write and call that a \
+                          success; turn rbd_cache off for the image and its pool (`rbd config`), or set no time-out";
 
 /// With an OSD time-out a write fails with `ETIMEDOUT` and the flush after it says all is well.
 pub(super) fn refuse_after_lost_write(lost: &AtomicBool, operation: &'static str, image: &str) -> Result<()> {

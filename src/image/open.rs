@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ffi::Errno;
 use crate::ffi::image::{Find, ImageHandle};
 use crate::name::{ImageId, ImageName, ImageSpec, SnapshotName};
+use crate::rados::builder::has_osd_timeout;
 use crate::rados::connection::Failure;
 use crate::rados::{Cluster, Pool};
 
@@ -29,6 +30,8 @@ pub struct Image {
     pub(super) snapshot: Option<SnapshotName>,
     pub(super) read_only: bool,
     pub(super) deadline: Option<Duration>,
+    /// Whether a write can be lost and nobody told: see `io`.
+    pub(super) write_untold: bool,
     /// Set once librados has given up a write: see `io`.
     pub(super) write_lost: Arc<AtomicBool>,
 }
@@ -94,9 +97,12 @@ impl Pool {
                 Key::Name(name) => Find::Name(name.as_str()),
                 Key::Id(id) => Find::Id(id.as_str()),
             };
-            ImageHandle::open(&io, find, snapshot_name.as_ref().map(SnapshotName::as_str), read_only)
+            let snapshot = snapshot_name.as_ref().map(SnapshotName::as_str);
+            let image = ImageHandle::open(&io, find, snapshot, read_only)?;
+            let write_untold = !read_only && has_osd_timeout(io.cluster()) && has_cache(&image)?;
+            Ok((image, write_untold))
         };
-        let handle = self.call("open image", &label, open)?;
+        let (handle, write_untold) = self.call("open image", &label, open)?;
         Ok(Image {
             pool: self.clone(),
             handle: Arc::new(handle),
@@ -104,9 +110,15 @@ impl Pool {
             snapshot: snapshot.cloned(),
             read_only,
             deadline: self.deadline,
+            write_untold,
             write_lost: Arc::default(),
         })
     }
+}
+
+/// Whether librbd's cache is on for an image: it has options of its own, and so has its pool.
+fn has_cache(image: &ImageHandle) -> Result<bool, Errno> {
+    Ok(image.config()?.iter().any(|(option, value)| option == "rbd_cache" && value == "true"))
 }
 
 /// By what an image is opened.
@@ -210,7 +222,8 @@ impl Image {
     }
 }
 
-/// `POOL/[NAMESPACE/]IMAGE[@SNAPSHOT]`, or with the id in brackets where it was opened by that.
+/// `POOL/[NAMESPACE/]IMAGE[@SNAPSHOT]` by the names that it was opened by, also after the image or its pool was renamed, or
+/// with the id in brackets where it was opened by that. Errors name it in the same way.
 impl fmt::Display for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.label)

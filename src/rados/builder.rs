@@ -13,7 +13,7 @@ use crate::address::host_names;
 use crate::deadline::Deadline;
 use crate::error::{Details, Error, ErrorKind, Result};
 use crate::ffi::Errno;
-use crate::ffi::cluster::{Unconnected, is_one_path};
+use crate::ffi::cluster::{RadosHandle, Unconnected, is_one_path};
 use crate::secret::Secret;
 
 /// `CEPH_CONF_FILE_DEFAULT`, the search of every Ceph program, which C does only when it may look at `CEPH_CONF` too.
@@ -195,7 +195,8 @@ impl ClusterBuilder {
     /// None by default, and better so on a connection that writes: after a write that was given up librbd's next flush
     /// reports success although the data is lost. Where one is set, here or in the configuration file, librbd's cache is
     /// therefore off (`rbd_cache`), so that every write tells how it went, and an [`Image`](crate::Image) refuses flush
-    /// and orderly close once one has timed out.
+    /// and orderly close once one has timed out. An image for which it is on all the same (`rbd config image set`) refuses
+    /// to be written.
     pub fn osd_timeout(mut self, timeout: Duration) -> Self {
         self.osd_timeout = Some(timeout);
         self
@@ -374,6 +375,11 @@ fn set(unconnected: &Unconnected, name: &str, value: &str) -> Result<()> {
             _ => "Ceph does not take this value",
         })
     })
+}
+
+/// Whether librados itself gives up operations of objects, writes among them.
+pub(crate) fn has_osd_timeout(rados: &RadosHandle) -> bool {
+    rados.config(OSD_TIMEOUT).is_ok_and(|seconds| is_not_zero(&seconds))
 }
 
 /// Ceph's time-outs of the client count whole seconds, and zero means none.

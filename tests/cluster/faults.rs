@@ -306,6 +306,35 @@ fn after_a_write_that_librados_gave_up_nothing_is_called_safe() {
     beside.close().unwrap();
 }
 
+/// An image's or a pool's own option wins over the connection's.
+#[test]
+fn with_an_osd_time_out_nothing_is_written_through_a_cache() {
+    let cluster = TestCluster::shared();
+    let pool = OwnPool::new();
+    for name in ["own", "plain"] {
+        pool.create_image(&image(name), 8 << 20, &Default::default()).unwrap();
+    }
+    cluster.rbd(["config", "image", "set", &pool.spec("own"), "rbd_cache", "true"]);
+    let builder = Cluster::builder().config_file(cluster.conf());
+    let timed = builder.clone().osd_timeout(Duration::from_secs(60)).connect().unwrap();
+    let open = |library: &Cluster, name| library.open(&spec(&pool.spec(name))).unwrap();
+
+    let cached = open(&timed, "own");
+    let refused = cached.write(0, b"data").unwrap_err();
+    assert_eq!((refused.kind(), refused.operation()), (ErrorKind::Unsupported, "write image"), "{refused}");
+    assert!(refused.hint().is_some_and(|hint| hint.contains("rbd_cache")), "{refused}");
+    cached.info().unwrap();
+    // The cache of a handle stays as it was when the image was opened.
+    cluster.rbd(["config", "image", "remove", &pool.spec("own"), "rbd_cache"]);
+    assert_eq!(cached.write(0, b"data").unwrap_err().kind(), ErrorKind::Unsupported);
+    cached.close().unwrap();
+    open(&timed, "own").write(0, b"data").unwrap();
+
+    cluster.rbd(["config", "pool", "set", pool.name().as_str(), "rbd_cache", "true"]);
+    assert_eq!(open(&timed, "plain").write(0, b"data").unwrap_err().kind(), ErrorKind::Unsupported);
+    open(&builder.connect().unwrap(), "plain").write(0, b"data").unwrap();
+}
+
 #[test]
 fn a_blocklisted_connection_says_so_at_once_and_for_ever() {
     let pool = OwnPool::new();
