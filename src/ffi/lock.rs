@@ -71,6 +71,16 @@ impl IoHandle {
     }
 }
 
+impl IoHandle {
+    /// Breaks a lock on an object, and nothing else: its holder is not put on the blocklist.
+    pub(crate) fn break_lock(&self, object: &str, lock: &CStr, client: &str, cookie: &str) -> Result<(), Errno> {
+        let (object, client, cookie) = (c_string(object)?, c_string(client)?, c_string(cookie)?);
+        let (object, client, cookie) = (object.as_ptr(), client.as_ptr(), cookie.as_ptr());
+        // SAFETY: a context that is alive and four NUL-terminated strings, which the call does not keep.
+        check(unsafe { ceph_sys::rados_break_lock(self.as_raw(), object, lock.as_ptr(), client, cookie) }).map(drop)
+    }
+}
+
 impl ImageHandle {
     pub(crate) fn is_lock_owner(&self) -> Result<bool, Errno> {
         let mut is_owner: c_int = 0;

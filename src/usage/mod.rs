@@ -27,6 +27,7 @@
 //! are seen on their own host only, and of them the mappings. And a watch does not say that its owner writes.
 
 mod client;
+mod fence;
 mod host;
 mod join;
 mod mirror;
@@ -36,6 +37,7 @@ mod survey;
 mod tests;
 
 pub use client::{Access, Client, Mapping, Place, State};
+pub use fence::{Fence, FencePlan, Fenced, Suspect, unfence};
 pub use survey::Survey;
 
 use crate::error::Result;

@@ -64,6 +64,11 @@ impl Survey {
         Self { holders: false, ..self }
     }
 
+    /// The same questions to another handle of the connection.
+    pub(super) fn with_cluster(&self, cluster: Cluster) -> Self {
+        Self { cluster, ..self.clone() }
+    }
+
     /// Who uses an image. A snapshot in the spec is ignored: mappings of every snapshot are listed.
     ///
     /// # Errors
@@ -86,7 +91,7 @@ impl Survey {
 
     fn of_image(&self, pool: &Pool, image: &Image, deadline: Deadline) -> Result<Usage> {
         let info = image.until(deadline).info()?;
-        let watchers = watchers(&pool.until(deadline), image, info.header_object())?;
+        let watchers = watchers(image, info.header_object(), deadline)?;
         let mut unseen = Vec::new();
         let known = self.known(deadline, info.mirroring.is_some() && !watchers.is_empty(), &mut unseen);
         let found = Found {
@@ -188,13 +193,13 @@ fn seen<T: Default, E: std::fmt::Display>(found: Result<T, E>, part: Part, unsee
     })
 }
 
-/// With their time-outs where that can be asked.
+/// Who watches an image; with their time-outs where that can be asked.
 #[cfg(feature = "list-watchers")]
-pub(super) fn watchers(pool: &Pool, _: &Image, header: &HeaderObject) -> Result<Vec<Watcher>> {
-    pool.list_watchers(header)
+pub(super) fn watchers(image: &Image, header: &HeaderObject, deadline: Deadline) -> Result<Vec<Watcher>> {
+    image.pool().until(deadline).list_watchers(header)
 }
 
 #[cfg(not(feature = "list-watchers"))]
-pub(super) fn watchers(pool: &Pool, image: &Image, _: &HeaderObject) -> Result<Vec<Watcher>> {
-    pool.deadline.map_or_else(|| image.without_deadline(), |deadline| image.with_deadline(deadline)).watchers()
+pub(super) fn watchers(image: &Image, _: &HeaderObject, deadline: Deadline) -> Result<Vec<Watcher>> {
+    image.until(deadline).watchers()
 }

@@ -7,6 +7,7 @@ mod dropin;
 mod examples;
 mod faults;
 mod features;
+mod fence;
 mod forks;
 mod ground;
 mod handles;

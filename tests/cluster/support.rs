@@ -268,7 +268,7 @@ pub struct Paused {
 }
 
 impl Paused {
-    fn process(pid: u32) -> Self {
+    pub fn process(pid: u32) -> Self {
         signal("STOP", pid);
         // The signal stops the first thread, which stops the others: until then these answer.
         poll_until(Duration::from_secs(10), || {
