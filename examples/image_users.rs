@@ -4,6 +4,7 @@
 //! ```text
 //! image_users kube/pvc-1
 //! image_users kube/pvc-1 --ask 3        # wait up to 3 s for a sign of life of each
+//! image_users kube/pvc-1 --remedies     # and what can be done about it
 //! image_users kube/pvc-1 --watch        # again every second, until interrupted
 //! image_users kube/pvc-1 --json
 //! ```
@@ -29,6 +30,9 @@ struct Arguments {
     /// Ask everybody who watches it for a sign of life, and wait so many seconds for it
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "3")]
     ask: Option<u32>,
+    /// Say what can be done so that nobody uses it any more, too
+    #[arg(long)]
+    remedies: bool,
     /// Print it again every second, until interrupted
     #[arg(long)]
     watch: bool,
@@ -48,11 +52,18 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let terminal = stdout().is_terminal();
     loop {
         let usage = survey.of(&arguments.spec)?;
-        let text = match arguments.json {
-            true if arguments.watch => serde_json::to_string(&usage)?,
-            true => serde_json::to_string_pretty(&usage)?,
-            false if terminal => coloured(&usage.to_string()),
-            false => usage.to_string(),
+        let remedies = if arguments.remedies { usage.remedies() } else { Vec::new() };
+        let text = if arguments.json {
+            let mut json = serde_json::to_value(&usage)?;
+            if arguments.remedies {
+                json["remedies"] = serde_json::to_value(remedies)?;
+            }
+            // A line each time, or one for people.
+            if arguments.watch { json.to_string() } else { format!("{json:#}") }
+        } else {
+            let tree = usage.to_string();
+            let tree = if terminal { coloured(&tree) } else { tree };
+            remedies.iter().fold(tree, |text, remedy| format!("{text}\n- {remedy}"))
         };
         if arguments.watch && terminal && !arguments.json {
             // From the top left corner, with nothing below.

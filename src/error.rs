@@ -9,6 +9,8 @@ use crate::holder::Holders;
 use crate::krbd::{Device, OptionDifference, Pending, Stage};
 use crate::lock::LockOwner;
 use crate::name::NameError;
+#[cfg(feature = "librados")]
+use crate::usage::Client;
 use crate::watcher::Watcher;
 
 /// The result of this library's calls.
@@ -118,6 +120,9 @@ pub enum Details {
     Watchers(Vec<Watcher>),
     /// Who holds the image's lock.
     LockOwners(Vec<LockOwner>),
+    /// Who uses the image.
+    #[cfg(feature = "librados")]
+    Clients(Vec<Client>),
     /// The features in the way.
     Features(Features),
     /// What is wrong with a name.
@@ -356,6 +361,8 @@ impl Details {
             Self::None => Ok(()),
             Self::Watchers(watchers) => append_list(f, ", watched by ", watchers),
             Self::LockOwners(owners) => append_list(f, ": ", owners),
+            #[cfg(feature = "librados")]
+            Self::Clients(clients) => append_list(f, ", used by ", clients),
             Self::Features(features) => write!(f, ": {features}"),
             Self::Name(name) => write!(f, ": {name}"),
             Self::MissingFunction { function, since } => {

@@ -6,6 +6,7 @@ use crate::address::EntityAddress;
 use crate::error::{Details, ErrorKind, Result};
 use crate::ffi::Errno;
 use crate::ffi::image::ImageHandle;
+use crate::ffi::io::IoHandle;
 use crate::ffi::lock::{LOCK_OF_IMAGE, LockerText};
 use crate::lock::{LockMode, LockOwner, Locker};
 use crate::rados::connection::Failure;
@@ -87,7 +88,12 @@ pub(super) fn lockers(image: &ImageHandle) -> Result<Vec<Locker>, Failure> {
 
 fn mode_and_lockers(image: &ImageHandle) -> Result<(LockMode, Vec<Locker>), Failure> {
     let header = header_of(id_of(image)?.as_ref(), image)?;
-    let (exclusive, lockers) = image.io().lockers(header.as_str(), LOCK_OF_IMAGE)?;
+    lockers_of_header(image.io(), header.as_str())
+}
+
+/// How the lock of an image is held, and by whom, by the image's header object.
+pub(crate) fn lockers_of_header(io: &IoHandle, header: &str) -> Result<(LockMode, Vec<Locker>), Failure> {
+    let (exclusive, lockers) = io.lockers(header, LOCK_OF_IMAGE)?;
     let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
     let locker = |locker: LockerText| {
         let address = locker.address.parse::<EntityAddress>()?.without_protocol();

@@ -33,6 +33,8 @@ pub use info::{
     ImageFlags, ImageGroup, ImageInfo, ImageParent, MirrorImage, MirrorMode, MirrorState, OperationFeatures, Striping,
 };
 pub use lock::BreakLock;
+#[cfg(feature = "list-watchers")]
+pub(crate) use lock::lockers_of_header;
 pub use migration::{Migration, MigrationImage, MigrationSource, MigrationState};
 pub use open::Image;
 #[cfg(feature = "list-watchers")]

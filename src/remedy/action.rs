@@ -3,10 +3,13 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::address::EntityAddress;
 use crate::holder::{
     DmTarget, Holder, HolderKind, Mount, Process, Shown, StackedDevice, StackedDriver, Swap, UsedFile, list_files,
 };
 use crate::krbd::Device;
+use crate::lock::Locker;
+use crate::watcher::Watcher;
 
 /// What a [`Remedy`](super::Remedy) does, and to what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +67,30 @@ pub enum Action {
         /// What stays behind, on a device that is gone: every use of it fails until it is closed in turn.
         leaves: Vec<Holder>,
     },
+    /// The cluster forgets the watch of a client that does not answer, once it has waited for the watch's time-out
+    /// (`Survey::wait_until_unused`). Its lock stays, and it may come back.
+    WaitForWatch(Watcher),
+    /// Whoever runs a client that is not a mapping of this host has it close the image there, or unmap it.
+    CloseThere {
+        /// The client, such as `client.4235`, with its address.
+        client: String,
+        /// Where it is.
+        place: String,
+    },
+    /// The cluster refuses a client from now on (`Fence`), and its lock on the image is broken. What it has not written is
+    /// lost, and so is its access to everything else in the cluster.
+    Fence {
+        /// What goes on the blocklist: one client, by IP address and nonce.
+        address: EntityAddress,
+        /// Its watches on the image.
+        watches: Vec<Watcher>,
+        /// The image's mappings on this host that are its.
+        devices: Vec<Device>,
+        /// Whether the client is on this host.
+        this_host: bool,
+    },
+    /// A lock is broken whose holder does not watch the image any more (`Image::break_lock`).
+    BreakLock(Locker),
 }
 
 impl fmt::Display for Action {
@@ -97,6 +124,25 @@ impl fmt::Display for Action {
                     count => write!(f, ", {count} mounts stay and fail"),
                 }
             }
+            Self::WaitForWatch(watcher) => {
+                write!(f, "wait until the watch of client.{} at {} has expired", watcher.client, watcher.address)?;
+                match watcher.timeout {
+                    Some(timeout) => write!(f, ", {} s after its last sign of life", timeout.as_secs()),
+                    None => Ok(()),
+                }
+            }
+            Self::CloseThere { client, place } => write!(f, "close the image or unmap it at {client}, on {place}"),
+            Self::Fence { address, watches, devices, this_host } => {
+                write!(f, "fence {address}: what it has not written is lost, in all its images")?;
+                match watches.len() {
+                    0 => {}
+                    1 => f.write_str(", 1 watch of this one")?,
+                    count => write!(f, ", {count} watches of this one")?,
+                }
+                devices.iter().try_for_each(|device| write!(f, ", {device}"))?;
+                f.write_str(if *this_host { ", on this host" } else { "" })
+            }
+            Self::BreakLock(locker) => write!(f, "break the lock {:?} of {}", locker.cookie, locker.client),
         }
     }
 }

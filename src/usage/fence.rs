@@ -195,7 +195,7 @@ impl Fence {
         if self.survey.cluster.addresses()?.iter().any(|own| own.same_endpoint(&address)) && !self.even_if_local {
             return Err(self.refused(ErrorKind::Busy).with_hint("it is this program's own connection"));
         }
-        let mut devices = self.survey.all_devices(&mut Vec::new());
+        let mut devices = self.survey.all_devices()?;
         devices.retain(|device| device.client_address.is_some_and(|its| its.same_endpoint(&address)));
         if let Some(device) = devices.first().filter(|_| !self.even_if_local) {
             return Err(self.refused(ErrorKind::Busy).with_hint(format!("it is {device} of this host: unmap that")));

@@ -31,13 +31,18 @@ mod fence;
 mod host;
 mod join;
 mod mirror;
+mod remedy;
 mod report;
+#[cfg(feature = "list-watchers")]
+mod scan;
 mod survey;
 #[cfg(test)]
 mod tests;
 
 pub use client::{Access, Client, Mapping, Place, State};
 pub use fence::{Fence, FencePlan, Fenced, Suspect, unfence};
+#[cfg(feature = "list-watchers")]
+pub use scan::{ImageUsage, PoolUsage};
 pub use survey::Survey;
 
 use crate::error::Result;
@@ -105,6 +110,12 @@ impl Usage {
     /// The same by the image's id, as for one that is in the trash.
     pub fn of_id(pool: &Pool, id: &ImageId) -> Result<Self> {
         Survey::new(&pool.cluster()).of_id(pool, id)
+    }
+
+    /// Who uses each image of a pool: [`Survey::of_pool`] with nothing set.
+    #[cfg(feature = "list-watchers")]
+    pub fn of_pool(pool: &Pool) -> PoolUsage {
+        Survey::new(&pool.cluster()).of_pool(pool)
     }
 
     /// Whether anybody uses it. Only where nothing is [`unseen`](Self::unseen) does `false` come near to "nobody": readers

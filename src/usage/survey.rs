@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::join::{Found, Known, join};
-use super::{Mapping, Part, Unseen, Usage, host, mirror};
+use super::{Client, Mapping, Part, Unseen, Usage, host, mirror};
 use crate::deadline::Deadline;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Details, Error, ErrorKind, Result};
 use crate::holder::Holders;
 use crate::image::{Image, ImageInfo};
 use crate::krbd::{Device, Krbd};
@@ -94,10 +94,11 @@ impl Survey {
         let watchers = watchers(image, info.header_object(), deadline)?;
         let mut unseen = Vec::new();
         let known = self.known(deadline, info.mirroring.is_some() && !watchers.is_empty(), &mut unseen);
+        let answers = self.answers(&pool.until(deadline), info.header_object(), &watchers);
         let found = Found {
             lockers: seen(image.until(deadline).lockers(), Part::Locks, &mut unseen),
-            devices: self.devices(pool, &info, &mut unseen),
-            answers: self.answers(&pool.until(deadline), info.header_object(), &watchers, &mut unseen),
+            devices: seen(self.devices(pool, &info), Part::Mappings, &mut unseen),
+            answers: seen(answers, Part::Answers, &mut unseen),
             watchers,
         };
         let mut clients = join(found, &known);
@@ -106,6 +107,54 @@ impl Survey {
             mappings.for_each(|mapping| self.look_for_holders(mapping, deadline, &mut unseen));
         }
         Ok(Usage { pool: pool.name().clone(), namespace: pool.namespace().cloned(), image: info, clients, unseen })
+    }
+
+    /// Waits until nobody uses the image but those whom `exclude` picks: nobody watches it, it is not mapped here, and
+    /// nobody holds its lock. A lock whose holder died does not go by itself: [`Fence`](super::Fence) breaks it.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` when `deadline` has passed; [`Details::Clients`] says who is left. What else keeps it from being known.
+    pub fn wait_until_unused(
+        &self,
+        spec: &ImageSpec,
+        exclude: impl Fn(&Client) -> bool,
+        deadline: Duration,
+    ) -> Result<()> {
+        let deadline = Deadline::after(Some(deadline));
+        let pool = self.cluster.until(deadline).pool_of(spec)?;
+        let image = pool.open_read_only(spec.image().clone())?;
+        let info = image.until(deadline).info()?;
+        let known = self.known(deadline, info.mirroring.is_some(), &mut Vec::new());
+        let mut left = Vec::new();
+        loop {
+            match self.users(&image, &info, &known, deadline) {
+                // The deadline passed over this look: those of the one before are left.
+                Err(error) if error.kind() == ErrorKind::TimedOut && !left.is_empty() => {}
+                users => {
+                    left = users?;
+                    left.retain(|client| !exclude(client));
+                    if left.is_empty() {
+                        return Ok(());
+                    }
+                }
+            }
+            std::thread::sleep(POLL.min(deadline.left().unwrap_or(POLL)));
+            if deadline.is_over() {
+                let error = Error::new(ErrorKind::TimedOut, "wait until nobody uses image").with_object(spec);
+                return Err(error.with_details(Details::Clients(left)));
+            }
+        }
+    }
+
+    fn users(&self, image: &Image, info: &ImageInfo, known: &Known, deadline: Deadline) -> Result<Vec<Client>> {
+        let found = Found {
+            watchers: watchers(image, info.header_object(), deadline)?,
+            lockers: image.until(deadline).lockers()?,
+            devices: self.devices(image.pool(), info)?,
+            answers: None,
+        };
+        Ok(join(found, known))
     }
 
     /// What is the same for all images. Mirror daemons have no business with those that are not mirrored.
@@ -129,34 +178,27 @@ impl Survey {
     }
 
     /// This host's mappings of the cluster.
-    pub(super) fn all_devices(&self, unseen: &mut Vec<Unseen>) -> Vec<Device> {
-        let devices = match self.krbd.list() {
+    pub(super) fn all_devices(&self) -> Result<Vec<Device>> {
+        let mut devices = match self.krbd.list() {
             // Nothing can be mapped then.
-            Err(error) if error.kind() == ErrorKind::ModuleNotLoaded => Ok(Vec::new()),
-            devices => devices,
+            Err(error) if error.kind() == ErrorKind::ModuleNotLoaded => return Ok(Vec::new()),
+            devices => devices?,
         };
-        let fsid = self.cluster.fsid().ok();
-        let mut devices = seen(devices, Part::Mappings, unseen);
+        let fsid = self.cluster.fsid()?;
         // Before Linux 4.9 a mapping does not say of which cluster it is.
-        devices.retain(|device| device.fsid.is_none() || device.fsid == fsid);
-        devices
+        devices.retain(|device| device.fsid.is_none_or(|its| its == fsid));
+        Ok(devices)
     }
 
-    fn devices(&self, pool: &Pool, info: &ImageInfo, unseen: &mut Vec<Unseen>) -> Vec<Device> {
-        let mut devices = self.all_devices(unseen);
-        devices.retain(|device| in_pool(device, pool) && is_of(device, info.id.as_ref(), &info.name));
-        devices
+    fn devices(&self, pool: &Pool, info: &ImageInfo) -> Result<Vec<Device>> {
+        let mut devices = self.all_devices()?;
+        devices.retain(|device| in_pool(device, pool) && is_of(device, info.id.as_ref(), info.name.as_bytes()));
+        Ok(devices)
     }
 
-    fn answers(
-        &self,
-        pool: &Pool,
-        header: &HeaderObject,
-        watchers: &[Watcher],
-        unseen: &mut Vec<Unseen>,
-    ) -> Option<NotifyReply> {
-        let timeout = self.ask.filter(|_| !watchers.is_empty())?;
-        seen(pool.notify(header, &ARE_YOU_THERE, timeout).map(Some), Part::Answers, unseen)
+    fn answers(&self, pool: &Pool, header: &HeaderObject, watchers: &[Watcher]) -> Result<Option<NotifyReply>> {
+        let Some(timeout) = self.ask.filter(|_| !watchers.is_empty()) else { return Ok(None) };
+        pool.notify(header, &ARE_YOU_THERE, timeout).map(Some)
     }
 
     fn look_for_holders(&self, mapping: &mut Mapping, deadline: Deadline, unseen: &mut Vec<Unseen>) {
@@ -166,6 +208,9 @@ impl Survey {
         mapping.holders = seen(search.run().map(Some), Part::Holders, unseen);
     }
 }
+
+/// How often a wait looks again.
+const POLL: Duration = Duration::from_millis(200);
 
 /// How long a part may take that is not sure to end: the search for holders of one device, and that for mirror daemons.
 const SEARCH: Duration = Duration::from_secs(5);
@@ -181,12 +226,12 @@ pub(super) fn in_pool(device: &Device, pool: &Pool) -> bool {
 }
 
 /// Whether a mapping of the pool is of this image: by the id, which outlives a rename. Format 1 has none.
-fn is_of(device: &Device, id: Option<&ImageId>, name: &str) -> bool {
-    device.image_id.as_ref() == id && (id.is_some() || device.image.to_str() == Some(name))
+pub(super) fn is_of(device: &Device, id: Option<&ImageId>, name: &[u8]) -> bool {
+    device.image_id.as_ref() == id && (id.is_some() || device.image.as_bytes() == name)
 }
 
 /// The part that was found out; one that was not is nothing, and the reason is among what was not seen.
-fn seen<T: Default, E: std::fmt::Display>(found: Result<T, E>, part: Part, unseen: &mut Vec<Unseen>) -> T {
+pub(super) fn seen<T: Default, E: std::fmt::Display>(found: Result<T, E>, part: Part, unseen: &mut Vec<Unseen>) -> T {
     found.unwrap_or_else(|error| {
         unseen.push(Unseen { part, reason: error.to_string() });
         T::default()

@@ -285,6 +285,64 @@ not known
     assert_eq!(usage.to_string(), "kube/pvc-1 (id fb236b8b4567) is used by nobody that can be seen");
 }
 
+fn remedies(found: Found, known: &Known) -> Vec<String> {
+    usage(join(found, known)).remedies().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn what_can_be_done_comes_in_the_order_of_safety() {
+    let (here, silent, gone) = ("192.0.2.10:0/1", "192.0.2.11:0/1", "192.0.2.12:0/1");
+    let found = Found {
+        watchers: vec![
+            watcher("192.0.2.13:0/1", 13, PROGRAM_COOKIE),
+            watcher(silent, 11, KERNEL_COOKIE),
+            watcher(here, 10, KERNEL_COOKIE),
+        ],
+        lockers: vec![
+            automatic_lock(12, KERNEL_COOKIE, gone),
+            Locker::new("client.14", "by hand", address("192.0.2.14:0/1")),
+        ],
+        devices: vec![device(4, here, 10)],
+        answers: answers(&[(13, PROGRAM_COOKIE), (10, KERNEL_COOKIE)], &[(11, KERNEL_COOKIE)]),
+    };
+    assert_eq!(
+        remedies(found, &Known::default()),
+        [
+            "unmap /dev/rbd4 (kube/pvc-1)",
+            "wait until the watch of client.11 at 192.0.2.11:0/1 has expired, 30 s after its last sign of life",
+            "for a person: close the image or unmap it at client.13 at 192.0.2.13:0/1, on another host",
+            "for a person: break the lock \"by hand\" of client.14",
+            "lossy: fence 192.0.2.11:0/1: what it has not written is lost, in all its images, 1 watch of this one",
+            "lossy: fence 192.0.2.12:0/1: what it has not written is lost, in all its images",
+        ]
+    );
+}
+
+#[test]
+fn the_lock_of_a_client_that_the_cluster_refuses_can_be_broken_safely() {
+    let at = "192.0.2.12:0/1";
+    let found = Found { lockers: vec![automatic_lock(12, KERNEL_COOKIE, at)], ..Found::default() };
+    let known = Known { blocklist: vec![entry(at)], ..Known::default() };
+    assert_eq!(remedies(found, &known), ["break the lock \"auto 18446462598732840969\" of client.12"]);
+}
+
+/// A frozen client of this host is waited for, and may be fenced; who was not asked may be alive or not.
+#[test]
+fn a_fence_names_the_devices_of_this_host_that_it_hits() {
+    let at = "192.0.2.10:0/1";
+    let found = |answers| Found {
+        watchers: vec![watcher(at, 10, KERNEL_COOKIE)],
+        devices: vec![device(4, at, 10)],
+        answers,
+        ..Found::default()
+    };
+    let silent = remedies(found(answers(&[], &[(10, KERNEL_COOKIE)])), &Known::default());
+    let fence = "lossy: fence 192.0.2.10:0/1: what it has not written is lost, in all its images, 1 watch of this one, \
+                 /dev/rbd4 (kube/pvc-1), on this host";
+    assert_eq!((silent.len(), silent[2].as_str()), (3, fence));
+    assert_eq!(remedies(found(None), &Known::default()), ["unmap /dev/rbd4 (kube/pvc-1)"]);
+}
+
 prop_compose! {
     fn any_address()(ip in 0_u8..4, nonce in 0_u32..4) -> EntityAddress {
         EntityAddress::new([192, 0, 2, ip].into(), 0, nonce)

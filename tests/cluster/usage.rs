@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use rbd::image::ImageOptions;
 use rbd::krbd::Krbd;
 use rbd::rados::BlocklistEntry;
-use rbd::usage::{Access, Client, Place, State, Survey};
-use rbd::{Cluster, ErrorKind, Pool, Usage, WatcherKind};
+use rbd::usage::{Access, Client, ImageUsage, Place, State, Survey};
+use rbd::{Cluster, Details, ErrorKind, Pool, Usage, WatcherKind};
 
-use super::library::{OwnPool, connect, image};
+use super::library::{OwnPool, connect, create_format_1, image};
 use super::support::{PrivateCluster, TestCluster, poll_until, unique};
 
 const ASK: Duration = Duration::from_secs(2);
@@ -231,6 +231,65 @@ fn a_client_on_the_blocklist_keeps_its_lock_and_loses_its_watch() {
     let refused: Vec<_> = client.blocklisted.iter().map(|entry: &BlocklistEntry| entry.address).collect();
     assert_eq!(refused, [address]);
     pool.cluster().blocklist_remove(&address).unwrap();
+}
+
+#[test]
+fn a_pool_is_scanned_for_watches_and_mappings_and_for_locks_only_when_asked() {
+    let pool = OwnPool::new();
+    ["held", "idle", "mapped"].iter().for_each(|name| create(&pool, name));
+    create_format_1(&pool, "old");
+    let _holder = TestCluster::shared().lock_image(&pool.spec("held"));
+    let _old = pool.open("old").unwrap();
+    let survey = Survey::new(&pool.cluster());
+    let (sys, fsid) = (Sys::new(), pool.cluster().fsid().unwrap().to_string());
+    sys.map(3, &fsid, &of(&survey, &pool, "mapped"), ["-", "192.0.2.10:0/7", "client7"]);
+    let survey = survey.krbd(&sys.krbd());
+    let used = |usages: &mut dyn Iterator<Item = rbd::Result<ImageUsage>>| {
+        let users = usages.map(|usage| {
+            let usage = usage.unwrap();
+            let clients = usage.clients.unwrap();
+            let count = |of: fn(&Client) -> usize| clients.iter().map(of).sum::<usize>();
+            let counts = [count(|c| c.watches.len()), count(|c| c.mappings.len()), count(|c| c.locks.len())];
+            (usage.image.name.to_string(), counts)
+        });
+        users.collect::<Vec<_>>()
+    };
+    let expected = |locks| {
+        [("held", [1, 0, locks]), ("idle", [0, 0, 0]), ("mapped", [0, 1, 0]), ("old", [1, 0, 0])]
+            .map(|(name, counts)| (name.to_owned(), counts))
+    };
+    let mut scan = survey.of_pool(&pool);
+    assert_eq!(scan.unseen(), []);
+    assert_eq!(used(&mut scan), expected(0));
+    assert_eq!(used(&mut survey.of_pool(&pool).with_locks()), expected(1));
+    let node = "192.0.2.10".parse().unwrap();
+    assert_eq!(used(&mut survey.of_pool(&pool).of_node(node)), [("mapped".to_owned(), [0, 1, 0])]);
+    assert_eq!(used(&mut Usage::of_pool(&pool).of_node("127.0.0.1".parse().unwrap())).len(), 2);
+}
+
+/// Case B12: nobody knows when a watch ends, so it is waited for.
+#[test]
+fn a_wait_ends_when_the_last_user_goes_and_its_time_out_names_who_is_left() {
+    let pool = OwnPool::new();
+    create(&pool, "image");
+    let (survey, spec) = (Survey::new(&pool.cluster()), pool.spec("image").parse().unwrap());
+    let holder = TestCluster::shared().lock_image(&pool.spec("image"));
+    let _own = pool.open("image").unwrap();
+    let own = pool.cluster().instance_id();
+    let exclude = |client: &Client| client.id == Some(own);
+    let error = survey.wait_until_unused(&spec, exclude, Duration::from_millis(500)).unwrap_err();
+    let Details::Clients(left) = error.details() else { panic!("{error:?}") };
+    assert_eq!((error.kind(), left.len(), left[0].locks.len()), (ErrorKind::TimedOut, 1, 1));
+    assert!(error.to_string().contains(&left[0].to_string()), "{error}");
+    std::thread::scope(|scope| {
+        let wait = scope.spawn(|| survey.wait_until_unused(&spec, exclude, Duration::from_secs(60)));
+        drop(holder);
+        wait.join().unwrap().unwrap();
+    });
+    // A lock that nobody watches for does not go by itself.
+    TestCluster::shared().rbd(["lock", "add", &pool.spec("image"), "by hand"]);
+    let error = survey.wait_until_unused(&spec, exclude, Duration::from_millis(500)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
 }
 
 /// A daemon that registers as the real one does, and watches an image.
