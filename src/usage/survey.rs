@@ -1,6 +1,6 @@
 //! Asking: the thin layer that finds out what is joined.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -170,11 +170,19 @@ impl Survey {
         };
         Known {
             this_program: Some(cluster.instance_id()),
-            host: seen(host::addresses(self.krbd.roots().0), Part::HostAddresses, unseen),
+            host: self.host(&cluster, unseen),
             nodes: self.nodes.clone(),
             mirror_daemons,
             blocklist: seen(cluster.blocklist(), Part::Blocklist, unseen),
         }
+    }
+
+    /// A loopback address is that of the cluster's own host: it means this one only where this connection has it too.
+    fn host(&self, cluster: &Cluster, unseen: &mut Vec<Unseen>) -> HashSet<IpAddr> {
+        let own = cluster.addresses().unwrap_or_default();
+        let mut host = seen(host::addresses(self.krbd.roots().0), Part::HostAddresses, unseen);
+        host.retain(|ip| !ip.is_loopback() || own.iter().any(|address| address.ip() == *ip));
+        host
     }
 
     /// This host's mappings of the cluster.

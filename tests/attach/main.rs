@@ -5,6 +5,7 @@ mod dropin;
 #[path = "../guest/support.rs"]
 #[allow(dead_code)] // What only the other program uses.
 mod support;
+mod usage;
 
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
