@@ -9,6 +9,7 @@
 //! image_users kube/pvc-1 --json
 //! ```
 
+mod colour;
 mod connect;
 mod print;
 
@@ -19,8 +20,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use clap::Parser;
-use rbd::ImageSpec;
 use rbd::usage::Survey;
+use rbd::{ImageSpec, remedy};
 
 #[derive(Parser)]
 #[command(about = "Who uses an image?")]
@@ -61,9 +62,8 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             // A line each time, or one for people.
             if arguments.watch { json.to_string() } else { format!("{json:#}") }
         } else {
-            let tree = usage.to_string();
-            let tree = if terminal { coloured(&tree) } else { tree };
-            remedies.iter().fold(tree, |text, remedy| format!("{text}\n- {remedy}"))
+            let tree = colour::tree(&usage.to_string(), style);
+            if remedies.is_empty() { tree } else { format!("{tree}\n{}", remedy::tree(&remedies)) }
         };
         if arguments.watch && terminal && !arguments.json {
             // From the top left corner, with nothing below.
@@ -79,21 +79,14 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 }
 
 /// What is the matter in red, who is alive in green, who it is in bold.
-fn coloured(tree: &str) -> String {
+fn style(line: &str) -> Option<&'static str> {
     const TROUBLE: [&str; 4] = ["silent:", "blocklisted", "watches the image no more", "its watch is lost"];
-    let line = |line: &str| {
-        let style = match line {
-            _ if TROUBLE.iter().any(|trouble| line.contains(trouble)) => "31",
-            _ if line.ends_with(", alive") => "32",
-            _ if line.contains("─ client.") || !line.starts_with(['│', '├', '└', ' ']) => "1",
-            _ => return line.to_owned(),
-        };
-        // The branches keep the terminal's own colour.
-        let text = line.trim_start_matches(['│', '├', '└', '─', ' ']);
-        let (branches, text) = line.split_at(line.len() - text.len());
-        format!("{branches}\x1b[{style}m{text}\x1b[0m")
-    };
-    tree.lines().map(line).collect::<Vec<_>>().join("\n")
+    match line {
+        _ if TROUBLE.iter().any(|trouble| line.contains(trouble)) => Some(colour::RED),
+        _ if line.ends_with(", alive") => Some(colour::GREEN),
+        _ if line.contains("─ client.") || !line.starts_with(['│', '├', '└', ' ']) => Some(colour::BOLD),
+        _ => None,
+    }
 }
 
 fn main() -> ExitCode {

@@ -49,6 +49,11 @@ impl Search {
         }
     }
 
+    /// The device that is asked about.
+    pub fn device(&self) -> DeviceNumber {
+        self.device
+    }
+
     /// How long the whole search may take; 5 seconds where it is not set. What was not looked at by then is among
     /// [`Holders::unseen`](super::Holders::unseen).
     pub fn deadline(mut self, deadline: Duration) -> Self {

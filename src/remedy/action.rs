@@ -54,7 +54,7 @@ pub enum Action {
     /// `umount --lazy` in the mount's namespace: it goes out of sight with all that is mounted below it. What is open in
     /// it stays open, and keeps the device, until it is closed.
     UnmountLazily(Mount),
-    /// A device stacked on it is closed: by dm's, loop's or md's ioctl, or by bcache's file in sysfs.
+    /// A device stacked on it is closed: by an ioctl of dm or loop, or by the file in sysfs of md or bcache.
     Close(StackedDevice),
     /// bcache lets go of a device that it has registered, with no bcache device on it.
     Unregister,

@@ -11,9 +11,8 @@
 //! # fn main() -> rbd::Result<()> {
 //! let device = Krbd::new().device(0)?;
 //! let holders = Holders::of_node("/dev/rbd0")?.run()?;
-//! for remedy in rbd::remedy::remedies(&holders, device.as_ref()) {
-//!     println!("{remedy}");
-//! }
+//! let remedies = rbd::remedy::remedies(&holders, device.as_ref());
+//! println!("{}", rbd::remedy::tree(&remedies));
 //! # Ok(())
 //! # }
 //! ```
@@ -25,15 +24,15 @@ mod outcome;
 mod pass;
 mod plan;
 mod release;
+mod report;
 mod stacked;
 mod sys;
-
-use std::fmt;
 
 pub use action::Action;
 pub use outcome::{Outcome, Released, Step};
 pub use plan::remedies;
 pub use release::{Policy, Release};
+pub use report::tree;
 
 use crate::DeviceNumber;
 
@@ -77,25 +76,4 @@ pub enum By {
     Library,
     /// A person, or another program: it is advice.
     Hand,
-}
-
-impl fmt::Display for Remedy {
-    /// One line, with the risk where it is not safe, and who does it where this library does not.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.risk, self.by) {
-            (Risk::Safe, By::Library) => write!(f, "{}", self.action),
-            (Risk::Safe, By::Hand) => write!(f, "by hand: {}", self.action),
-            (risk, _) => write!(f, "{risk}: {}", self.action),
-        }
-    }
-}
-
-impl fmt::Display for Risk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Safe => "safe",
-            Self::ForAPerson => "for a person",
-            Self::Lossy => "lossy",
-        })
-    }
 }

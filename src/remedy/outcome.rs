@@ -1,7 +1,5 @@
 //! What came of it.
 
-use std::fmt;
-
 use super::Remedy;
 use crate::error::Error;
 use crate::holder::Holders;
@@ -45,7 +43,7 @@ pub enum Outcome {
 
 /// What [`Release`](super::Release) did, and what is left.
 ///
-/// `Display` gives a line for each step; with the feature `serde` it is `Serialize`.
+/// `Display` gives a tree of the steps, and of what is left; with the feature `serde` it is `Serialize`.
 #[derive(Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -69,40 +67,6 @@ impl Released {
     /// Whether nothing is left: no holder that could be seen, and no mapping that was to be unmapped.
     pub fn is_free(&self) -> bool {
         !self.is_mapped && self.left.as_ref().is_some_and(Holders::is_empty)
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Done => f.write_str("done"),
-            Self::Gone => f.write_str("gone already"),
-            Self::Changed => f.write_str("not touched, it is another by now"),
-            Self::Failed(error) => write!(f, "failed, {error}"),
-            Self::InUse => f.write_str("not tried, it is still in use"),
-            Self::LeftToAPerson => f.write_str("left to a person"),
-            Self::NotAllowed => f.write_str("not allowed"),
-            Self::TooLate => f.write_str("not tried, the deadline passed"),
-        }
-    }
-}
-
-impl fmt::Display for Step {
-    /// One line.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.remedy.action, self.outcome)
-    }
-}
-
-impl fmt::Display for Released {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for step in &self.steps {
-            writeln!(f, "{step}")?;
-        }
-        match &self.left {
-            Some(left) => write!(f, "{left}"),
-            None => f.write_str("not looked at again: the deadline passed"),
-        }
     }
 }
 

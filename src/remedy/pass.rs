@@ -79,17 +79,17 @@ impl Pass<'_> {
     fn carry_out(&self, remedy: &Remedy) -> Result<Outcome> {
         let deadline = self.deadline;
         match (&remedy.action, remedy.on) {
-            (Action::Unmount(mount), _) => self.unmount(remedy, mount, UnmountFlags::empty()),
-            (Action::UnmountLazily(mount), _) => self.unmount(remedy, mount, UnmountFlags::DETACH),
+            (Action::Unmount(mount), _) => self.unmount(mount, UnmountFlags::empty()),
+            (Action::UnmountLazily(mount), _) => self.unmount(mount, UnmountFlags::DETACH),
             (Action::SwapOff(swap), Some(on)) => {
                 let (swap, mounts) = (swap.clone(), self.mounts_on(on));
-                self.aside(remedy, move || file_system::swapoff(&swap, on, &mounts))
+                self.aside(move || file_system::swapoff(&swap, on, &mounts))
             }
             (Action::Close(device), Some(on)) => {
                 let device = device.clone();
-                self.aside(remedy, move || stacked::close(&device, on, deadline))
+                self.aside(move || stacked::close(&device, on, deadline))
             }
-            (Action::Unregister, Some(on)) => self.aside(remedy, move || stacked::unregister(on, deadline)),
+            (Action::Unregister, Some(on)) => self.aside(move || stacked::unregister(on, deadline)),
             (Action::Unmap(device), _) => self.unmap(device, UnmapOptions::new()),
             (Action::ForceUnmap { device, .. }, _) => self.unmap(device, UnmapOptions::new().force()),
             _ => Ok(Outcome::LeftToAPerson),
@@ -97,17 +97,17 @@ impl Pass<'_> {
     }
 
     /// On a thread of its own, which the kernel may hold, and which may leave for another mount namespace.
-    fn aside(&self, remedy: &Remedy, work: impl FnOnce() -> Result<Outcome> + Send + 'static) -> Result<Outcome> {
+    fn aside(&self, work: impl FnOnce() -> Result<Outcome> + Send + 'static) -> Result<Outcome> {
         let done = self.deadline.wait_for("rbd-release", work);
         done.map_err(|error| Error::from_io("start a thread", error))?.unwrap_or_else(|| {
-            let error = Error::new(ErrorKind::TimedOut, OPERATION).with_object(&remedy.action);
+            let error = Error::new(ErrorKind::TimedOut, OPERATION).with_object(self.holders.device());
             Err(error.with_details(Details::StillRunning))
         })
     }
 
-    fn unmount(&self, remedy: &Remedy, mount: &Mount, flags: UnmountFlags) -> Result<Outcome> {
+    fn unmount(&self, mount: &Mount, flags: UnmountFlags) -> Result<Outcome> {
         let mount = mount.clone();
-        self.aside(remedy, move || file_system::unmount(&mount, flags))
+        self.aside(move || file_system::unmount(&mount, flags))
     }
 
     fn unmap(&self, device: &Device, options: UnmapOptions) -> Result<Outcome> {

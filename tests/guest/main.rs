@@ -7,4 +7,5 @@ mod holder;
 mod listing;
 mod mapping;
 mod refusals;
+mod release;
 mod support;
