@@ -37,7 +37,7 @@
 //! | `librados` | yes | `rados`, `image`: all that asks a cluster | librados and librbd 16.2 or later |
 //! | `list-watchers` | yes | the watchers of any object, the scan of a pool | a C++17 compiler, to build |
 //! | `serde` | yes | `Serialize` for what the library returns | |
-//! | `kubernetes` | no | `kubernetes`: what kubelet prints, explained | |
+//! | `kubernetes` | no | `kubernetes`: what kubelet prints, explained; an image as a volume | |
 //! | `buildtime-bindgen` | no | bindings made from the installed headers | libclang and the headers, to build |
 //! | `tracing` | no | an event for each call to the cluster | |
 //!

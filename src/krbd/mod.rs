@@ -76,7 +76,15 @@ pub use unmap::{IfSeveral, UnmapOptions, Unmapped};
 
 use crate::error::Result;
 use crate::feature::Features;
+#[cfg(feature = "kubernetes")]
+use crate::secret::Secret;
 use sysfs::Sysfs;
+
+/// Checks that a text is a cephx key as it stands in a keyring.
+#[cfg(feature = "kubernetes")]
+pub(crate) fn check_key(key: &Secret) -> Result<()> {
+    cephx_key::CephxKey::decode(key).map(drop)
+}
 
 /// How often a state is looked at that nothing announces.
 const POLL: Duration = Duration::from_millis(10);

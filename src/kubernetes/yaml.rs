@@ -7,8 +7,14 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// With each text quoted: what Kubernetes reads takes `yes`, `1_000` or `12:30` for something else.
 pub(super) fn write(manifest: &impl Serialize) -> Result<String> {
+    let mut text = String::new();
+    write_into(&mut text, manifest)?;
+    Ok(text)
+}
+
+pub(super) fn write_into(text: &mut String, manifest: &impl Serialize) -> Result<()> {
     let options = serde_saphyr::ser_options! { quote_all: true };
-    serde_saphyr::to_string_with_options(manifest, options)
+    serde_saphyr::to_fmt_writer_with_options(text, manifest, options)
         .map_err(|error| Error::new(ErrorKind::InvalidInput, "write manifest").with_source(error))
 }
 

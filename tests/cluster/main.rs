@@ -13,6 +13,8 @@ mod ground;
 mod handles;
 mod images;
 mod info;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
 mod ledger;
 mod library;
 mod listing;

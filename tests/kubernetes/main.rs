@@ -2,5 +2,6 @@
 
 mod fuse;
 mod messages;
+mod provision;
 mod volume;
 mod wrapping;
