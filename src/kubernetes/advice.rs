@@ -304,6 +304,9 @@ fn fuse(mount: &FuseMount, volume: &str) -> Advice {
                 "where {tool} runs, on the node or in its launcher's container there: `df -BM {directory}`"
             ))
             .check(format!("multipart_size and ensure_diskfree are in MiB: the message has `{options}`"))
+            .change(format!(
+                "remove what earlier mounts have left in {directory}: del_cache empties it only after this check"
+            ))
             .change("another directory, on a larger disk: use_cache")
             .change("a smaller ensure_diskfree, or a smaller multipart_size or parallel_count")
             .change(format!(

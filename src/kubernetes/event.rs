@@ -10,7 +10,7 @@ pub(super) struct Piece {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PieceKind {
-    /// An event of type `Warning`, or an error in a log.
+    /// An event of type `Warning`.
     Warning,
     /// An event of type `Normal`: nothing went wrong.
     Normal,
@@ -56,7 +56,8 @@ fn row_kind(line: &str) -> Option<PieceKind> {
     words.windows(2).find_map(|pair| match *pair {
         ["Warning", reason] if is_reason(reason) => Some(PieceKind::Warning),
         ["Normal", reason] if is_reason(reason) => Some(PieceKind::Normal),
-        [severity, time] if is_clock(time) => log_kind(severity),
+        // Most errors in a log are about something else.
+        [entry, time] if is_entry(entry) && is_clock(time) => Some(PieceKind::Plain),
         _ => None,
     })
 }
@@ -72,18 +73,9 @@ fn is_clock(word: &str) -> bool {
     matches!(word.as_bytes(), [a, b, b':', c, d, b':', ..] if [a, b, c, d].iter().all(|digit| digit.is_ascii_digit()))
 }
 
-fn log_kind(severity: &str) -> Option<PieceKind> {
-    let kind = match severity.as_bytes().split_first()? {
-        (b'E' | b'W' | b'F', date) if is_date(date) => PieceKind::Warning,
-        (b'I', date) if is_date(date) => PieceKind::Plain,
-        _ => return None,
-    };
-    Some(kind)
-}
-
-/// Month and day.
-fn is_date(digits: &[u8]) -> bool {
-    digits.len() == 4 && digits.iter().all(u8::is_ascii_digit)
+/// Severity, month and day: `E1201`.
+fn is_entry(word: &str) -> bool {
+    matches!(word.as_bytes(), [b'I' | b'W' | b'E' | b'F', date @ ..] if date.len() == 4 && date.iter().all(u8::is_ascii_digit))
 }
 
 /// Splits where a second message begins, and where a second image is said to be used.
@@ -127,7 +119,7 @@ mod tests {
         assert_eq!(kinds_and_first_words(listed), [(Plain, "MESSAGE".into()), (Warning, "d".into())]);
         let logged = "Dec 01 00:42:04 node-a kubelet[123]: E1201 00:42:04.100000     123 nested.go:1] e\n\
             I1201 00:42:05.1 1 r.go:1] f";
-        assert_eq!(kinds_and_first_words(logged), [(Warning, "e".into()), (Plain, "f".into())]);
+        assert_eq!(kinds_and_first_words(logged), [(Plain, "e".into()), (Plain, "f".into())]);
     }
 
     #[test]

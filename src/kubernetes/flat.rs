@@ -55,26 +55,46 @@ impl Flat {
         Some(&self.squeezed[start..end]).filter(|value| !value.is_empty())
     }
 
-    /// As [`between`](Self::between), for text that may be cut off before `after`.
-    pub(super) fn between_or_end(&self, before: &str, after: &str) -> Option<&str> {
-        let start = self.find_from(0, before)?.end;
-        let end = self.find_from(start, after).map_or(self.squeezed.len(), |found| found.start);
-        Some(&self.squeezed[start..end]).filter(|value| !value.is_empty())
+    /// As [`between`](Self::between), where `before` may stand there several times before the one that is meant: the
+    /// nearest to `after`. It ends a word, as it could be part of the value, too.
+    pub(super) fn nearest_between(&self, before: &str, after: &str) -> Option<&str> {
+        let mut found = None;
+        let mut from = 0;
+        while let Some(start) = self.find_from(from, before) {
+            from = start.end;
+            if found.is_some_and(|(_, end)| start.end > end) {
+                break;
+            }
+            if self.rest_after(&start).starts_with(char::is_whitespace) {
+                let end = match found {
+                    Some((_, end)) => end,
+                    None => self.find_from(start.end, after)?.start,
+                };
+                found = Some((start.end, end));
+            }
+        }
+        found.map(|(start, end)| &self.squeezed[start..end]).filter(|value| !value.is_empty())
     }
 
-    /// The number that stands right after `before`.
+    /// The number that stands after `before`.
     pub(super) fn number_after<T: std::str::FromStr>(&self, before: &str) -> Option<T> {
-        let rest = &self.squeezed[self.find_from(0, before)?.end..];
+        // Not out of the text without white space, where the next word may begin with a digit.
+        let rest = self.after(before)?.trim_start();
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         rest[..digits].parse().ok()
     }
 
     /// The text as it is after the first `before`, with its white space.
     pub(super) fn after(&self, before: &str) -> Option<&str> {
-        let last = self.find_from(0, before)?.end - 1;
-        // The last character of what was found may have several bytes.
-        let found = &self.text[self.offsets[last]..];
-        found.chars().next().map(|c| &found[c.len_utf8()..])
+        Some(self.rest_after(&self.find_from(0, before)?))
+    }
+
+    /// The text after what was found, which is not empty.
+    fn rest_after(&self, found: &Range<usize>) -> &str {
+        let rest = &self.text[self.offsets[found.end - 1]..];
+        let mut chars = rest.chars();
+        chars.next();
+        chars.as_str()
     }
 
     pub(super) fn text(&self) -> &str {
@@ -164,6 +184,21 @@ mod tests {
     }
 
     #[test]
+    fn of_several_beginnings_the_nearest_counts_and_none_inside_the_value() {
+        let nearest = |text: &str| Flat::new(text).nearest_between("rbd image ", " is still").map(str::to_owned);
+        assert_eq!(nearest("rbd image a not found. rbd image b is still, rbd image c is still").as_deref(), Some("b"));
+        assert_eq!(nearest("it is still so: rbd image p/rbdimage1 is still used").as_deref(), Some("p/rbdimage1"));
+        assert_eq!(nearest("rbd image a"), None);
+    }
+
+    #[test]
+    fn a_number_ends_where_the_word_does() {
+        assert_eq!(Flat::new("exit status 6\n2018-07-01 auth").number_after::<u32>("exit status "), Some(6));
+        assert_eq!(Flat::new("exit status\r\n  16, x").number_after::<u32>("exit status "), Some(16));
+        assert_eq!(Flat::new("exit status x").number_after::<u32>("exit status "), None);
+    }
+
+    #[test]
     fn text_after_something_keeps_its_white_space() {
         let flat = Flat::new("a: é b  c");
         assert_eq!((flat.after("a:"), flat.after("é"), flat.after("x")), (Some(" é b  c"), Some(" b  c"), None));
@@ -187,7 +222,7 @@ mod tests {
         fn no_text_makes_it_panic(text in r#"[a-zé "\\\n\r{}u0-9:]*"#, anchor in "[a-zé :]{1,4}") {
             let flat = Flat::new(&text);
             let _ = (flat.after(&anchor), flat.between(&anchor, ":"), flat.places(&anchor));
-            let _ = (flat.between_or_end(&anchor, "a"), flat.number_after::<u64>(&anchor));
+            let _ = (flat.nearest_between(&anchor, "a"), flat.number_after::<u64>(&anchor));
         }
     }
 }

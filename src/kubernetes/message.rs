@@ -114,15 +114,15 @@ impl FailureMessage {
     }
 
     /// Reads all messages of a text: of a table of events (`kubectl describe`, `kubectl get events`), of a log, or
-    /// simply one after the other. A message that is there several times is returned once; events of type `Normal` are
-    /// left out, and so is text without a message.
+    /// simply one after the other. A message that is there several times is returned once. What is not recognised is among
+    /// them if it is an event of type `Warning` or names a volume; all other text is left out.
     pub fn parse_all(text: &str) -> Vec<Self> {
         let mut messages: Vec<Self> = Vec::new();
         for piece in pieces(text) {
             let message = parse::message(&piece.text);
             let tells = message.is_recognised() || piece.kind == PieceKind::Warning || message.volume.is_some();
             let is_new = |known: &Self| (&known.failure, &known.volume) != (&message.failure, &message.volume);
-            let is_new = messages.iter().all(is_new) || !message.is_recognised();
+            let is_new = !message.is_recognised() || messages.iter().all(is_new);
             if piece.kind != PieceKind::Normal && tells && is_new {
                 messages.push(message);
             }

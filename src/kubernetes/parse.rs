@@ -39,7 +39,7 @@ fn spec(text: &str) -> Option<ImageSpec> {
 
 fn image_in_use(flat: &Flat) -> Option<Failure> {
     // What comes after may be cut off.
-    let image = flat.between("rbd image ", " is still")?;
+    let image = flat.nearest_between("rbd image ", " is still")?;
     let line = |at: &usize| flat.text()[*at..].split_whitespace().take(3).collect::<Vec<_>>().join(" ").parse().ok();
     Some(Failure::ImageInUse {
         image: spec(image),
@@ -49,14 +49,9 @@ fn image_in_use(flat: &Flat) -> Option<Failure> {
 
 /// `feature set mismatch, my 40106b84a842a42 < server's 40106b84a842a52, missing 10`
 fn cluster_features(flat: &Flat) -> Option<Failure> {
-    let rest = flat.between_or_end("feature set mismatch, my ", "\u{0}")?;
-    let missing = rest.split_once("missing").map(|(_, bits)| bits);
-    let hex = |bits: &str| {
-        let bits = bits.strip_prefix("0x").unwrap_or(bits);
-        let end = bits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(bits.len());
-        u64::from_str_radix(&bits[..end], 16).ok()
-    };
-    Some(Failure::ClusterFeatures { missing: missing.and_then(hex) })
+    let mut words = flat.after("feature set mismatch, my ")?.split_whitespace().skip_while(|word| *word != "missing");
+    let hex = |bits: &str| u64::from_str_radix(bits.trim_end_matches([',', '.']).trim_start_matches("0x"), 16).ok();
+    Some(Failure::ClusterFeatures { missing: words.nth(1).and_then(hex) })
 }
 
 fn feature_mismatch(flat: &Flat) -> Option<Failure> {
@@ -108,7 +103,7 @@ fn unmap_failed(flat: &Flat) -> Option<Failure> {
         return None;
     }
     // `rbd: failed to unmap device /dev/rbd0, error exit status 16`, `rbd: unmap for spec (/dev/rbd0) failed`.
-    let device = flat.find_device();
+    let device = device(flat);
     let arguments = flat.after("rbd args: [").and_then(|rest| rest.split(']').next());
     let mut words = arguments.unwrap_or_default().split_whitespace().skip_while(|word| *word != "unmap");
     Some(Failure::UnmapFailed {
@@ -181,20 +176,12 @@ fn timed_out(flat: &Flat) -> Option<Failure> {
     Some(Failure::TimedOut { pod, unmounted, unattached, unprocessed: in_brackets("failed to process volumes=[") })
 }
 
-impl Flat {
-    /// The first device node in the text.
-    fn find_device(&self) -> Option<PathBuf> {
-        const DEVICE: &str = "/dev/";
-        let number: Option<u32> = self.number_after("/dev/rbd");
-        match number {
-            Some(number) => Some(format!("/dev/rbd{number}").into()),
-            None => {
-                let name = self.between_or_end(DEVICE, ",")?;
-                let end = name.find([')', '"', ':', ']', ';']).unwrap_or(name.len());
-                Some(format!("{DEVICE}{}", &name[..end]).into())
-            }
-        }
-    }
+/// The first device node in the text.
+fn device(flat: &Flat) -> Option<PathBuf> {
+    let name = flat.after("/dev/")?;
+    let end = name.find([')', '"', '\'', ',', ':', ';', ']']).unwrap_or(name.len());
+    let name = name[..end].split_whitespace().next()?;
+    Some(format!("/dev/{name}").into())
 }
 
 /// The text without the keys that older plugins print among the arguments, and without marks that a terminal obeys.

@@ -153,7 +153,9 @@ fn a_feature_mismatch_says_which_features_and_how_to_disable_them() {
 fn what_the_cluster_demands_of_a_kernel_is_no_matter_of_the_image() {
     let text =
         "libceph: mon0 192.0.2.1:6789 feature set mismatch, my 4a042a42 < server's 2004a042a42, missing 20000000000";
-    assert_eq!(FailureMessage::parse(text).failure, Failure::ClusterFeatures { missing: Some(0x200_0000_0000) });
+    let expected = Failure::ClusterFeatures { missing: Some(0x200_0000_0000) };
+    assert_eq!(FailureMessage::parse(text).failure, expected);
+    assert_eq!(FailureMessage::parse(&format!("{text}\nb: error")).failure, expected);
 }
 
 #[test]
@@ -164,6 +166,10 @@ fn a_busy_unmap_names_the_device() {
     let message = FailureMessage::parse(in_tree);
     let expected = Failure::UnmapFailed { device: Some("/dev/rbd4".into()), image: None, errno: Some(16) };
     assert_eq!((message.failure, message.node.as_deref()), (expected, Some("node-a")));
+
+    let stacked = "rbd: failed to unmap device /dev/mapper/luks-rbd failed, error exit status 16";
+    let expected = Failure::UnmapFailed { device: Some("/dev/mapper/luks-rbd".into()), image: None, errno: Some(16) };
+    assert_eq!(FailureMessage::parse(stacked).failure, expected);
 
     let csi = "rbd: unmap for spec (kube/csi-vol-1) failed (an error (exit status 16) occurred while running rbd args: \
         [unmap kube/csi-vol-1 --device-type krbd]): (rbd: unmap failed: (16) Device or resource busy)";
@@ -228,6 +234,8 @@ fn an_unknown_message_is_said_to_be_unknown() {
     let message = FailureMessage::parse("MountVolume.SetUp failed for volume \"x\" : no idea");
     assert_eq!(message.volume.as_deref(), Some("x"));
     assert_eq!(FailureMessage::parse_all("all is well"), []);
+    // Nor is every error in a log one of a volume.
+    assert_eq!(FailureMessage::parse_all("E1201 00:00:00.1 1 a.go:1] no route\nE1201 00:00:00.2 1 a.go:1] no"), []);
 }
 
 #[test]
