@@ -65,13 +65,12 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             let tree = colour::tree(&usage.to_string(), style);
             if remedies.is_empty() { tree } else { format!("{tree}\n{}", remedy::tree(&remedies)) }
         };
-        if arguments.watch && terminal && !arguments.json {
-            // From the top left corner, with nothing below.
-            print::line(format_args!("\x1b[H\x1b[J{text}"))?;
-        } else {
-            print::line(text)?;
-        }
         if !arguments.watch {
+            return Ok(print::line(text)?);
+        }
+        // On a terminal from the top left corner, with nothing below.
+        let clear = if terminal && !arguments.json { "\x1b[H\x1b[J" } else { "" };
+        if !print::line_to_reader(format_args!("{clear}{text}"))? {
             return Ok(());
         }
         sleep(Duration::from_secs(1));

@@ -6,8 +6,14 @@ use std::io::{Error, ErrorKind, Result, Write, stdout};
 /// Prints a line. That nobody reads it, as behind `| head`, is no failure; that it cannot be written, as on a full disk,
 /// is one.
 pub fn line(text: impl Display) -> Result<()> {
+    line_to_reader(text).map(drop)
+}
+
+/// The same; says whether somebody reads on.
+pub fn line_to_reader(text: impl Display) -> Result<bool> {
     match writeln!(stdout(), "{text}") {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|error| Error::new(error.kind(), format!("write to standard output: {error}"))),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Error::new(error.kind(), format!("write to standard output: {error}"))),
+        Ok(()) => Ok(true),
     }
 }

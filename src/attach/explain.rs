@@ -117,11 +117,8 @@ impl Explainer<'_> {
         let devices = self.attach.krbd.list().unwrap_or_default();
         let mut named = Vec::new();
         for entry in &list {
-            let of =
-                |device: &&crate::krbd::Device| device.client_address.is_some_and(|a| a.same_endpoint(&entry.address));
-            named.extend(
-                devices.iter().find(of).map(|device| format!("{} of {}", entry.address, device.node.display())),
-            );
+            let of = |device: &&crate::krbd::Device| device.client_address.is_some_and(|address| entry.hits(&address));
+            named.extend(devices.iter().find(of).map(|device| format!("{entry} of {}", device.node.display())));
         }
         let support = if named.is_empty() { Possible } else { Certain };
         found.add(

@@ -3,17 +3,16 @@
 use std::fmt;
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
-use crate::address::{EntityAddress, MonitorAddresses};
+use crate::address::MonitorAddresses;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ffi::cluster::{Answer, Daemon, RadosHandle};
+use crate::ffi::cluster::{Answer, Daemon};
 use crate::ffi::io::IoHandle;
 use crate::name::PoolName;
 use crate::secret::Secret;
@@ -43,26 +42,6 @@ impl CommandOutput {
     pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_slice(&self.data)
             .map_err(|error| Error::new(ErrorKind::InvalidData, "read answer of command").with_source(error))
-    }
-}
-
-/// An entry of the cluster's blocklist.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct BlocklistEntry {
-    /// The client, or with a nonce of 0 every client of that IP address.
-    pub address: EntityAddress,
-    /// When the entry ends, as the monitors print it: local time of the monitor with its offset from UTC.
-    pub until: String,
-}
-
-impl BlocklistEntry {
-    /// Whether a client with this address is refused by the entry: its own, or one of its whole IP address
-    /// (`OSDMap::is_blocklisted`).
-    pub fn hits(&self, client: &EntityAddress) -> bool {
-        let whole_ip = EntityAddress::new(client.ip(), 0, 0);
-        self.address.same_endpoint(client) || self.address.same_endpoint(&whole_ip)
     }
 }
 
@@ -132,7 +111,7 @@ impl Cluster {
     }
 
     /// Sends a command; its failure is that of the operation on the object.
-    fn command(
+    pub(super) fn command(
         &self,
         daemon: Daemon,
         command: &Value,
@@ -257,121 +236,5 @@ impl Cluster {
         let answer: Answer = serde_json::from_slice(&bytes)
             .map_err(|_| Error::new(ErrorKind::InvalidData, LOOK_UP).with_object(entity))?;
         Ok(Secret::new(answer.key))
-    }
-
-    /// The clients that the cluster refuses to serve.
-    pub fn blocklist(&self) -> Result<Vec<BlocklistEntry>> {
-        let command = json!({"prefix": "osd blocklist ls", "format": "json"});
-        parse_blocklist(&self.command(Daemon::Mon, &command, READ_BLOCKLIST, &"of cluster")?.data)
-    }
-
-    /// Refuses to serve a client, for `expiry`, a century at the most. Its address is taken whole, with port and nonce, so
-    /// that no other client of that host is hit.
-    ///
-    /// An OSD refuses once it has the map that says so. This connection has it when the call returns, and every OSD that it
-    /// asks for something from then on has it too, before it answers; others get it within moments.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a blank address, and for no time: that entry would end at once.
-    pub fn blocklist_add(&self, client: &EntityAddress, expiry: Duration) -> Result<()> {
-        const ADD: &str = "add to blocklist";
-        // Beyond what its clock holds Ceph makes an entry that has ended already.
-        const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-        if client.ip().is_unspecified() || expiry.is_zero() {
-            let error = Error::new(ErrorKind::InvalidInput, ADD).with_object(client);
-            return Err(error.with_hint("it takes a client's address, and a time for which it holds"));
-        }
-        let mut command = change_blocklist("add", client);
-        command["expire"] = expiry.min(LONGEST).as_secs_f64().into();
-        let deadline = Deadline::after(self.deadline);
-        self.command(Daemon::Mon, &command, ADD, client)?;
-        self.until(deadline).call(ADD, client, RadosHandle::wait_for_latest_map)
-    }
-
-    /// Takes a client off the blocklist. Its connections stay useless all the same.
-    ///
-    /// # Errors
-    ///
-    /// `NotFound` where it is not on the list.
-    pub fn blocklist_remove(&self, client: &EntityAddress) -> Result<()> {
-        const REMOVE: &str = "remove from blocklist";
-        let deadline = Deadline::after(self.deadline);
-        // The monitors call it a success when the entry is not there.
-        if !self.blocklist()?.iter().any(|entry| entry.address.same_endpoint(client)) {
-            return Err(Error::from_errno(REMOVE, libc::ENOENT).with_object(client));
-        }
-        self.until(deadline).command(Daemon::Mon, &change_blocklist("rm", client), REMOVE, client).map(drop)
-    }
-}
-
-fn change_blocklist(operation: &str, client: &EntityAddress) -> Value {
-    json!({
-        "prefix": "osd blocklist",
-        "blocklistop": operation,
-        "addr": client.without_protocol().to_string(),
-    })
-}
-
-/// Reads what `osd blocklist ls` answers. Ceph 16.2 prints two arrays, one after the other: clients, then ranges, which
-/// are no entity addresses and are left out.
-fn parse_blocklist(answer: &[u8]) -> Result<Vec<BlocklistEntry>> {
-    #[derive(Deserialize)]
-    struct Entry {
-        addr: String,
-        until: String,
-    }
-    let mut arrays = serde_json::Deserializer::from_slice(answer).into_iter::<Vec<Entry>>();
-    let clients = match arrays.next() {
-        None => Vec::new(),
-        Some(array) => array.map_err(|error| Error::new(ErrorKind::InvalidData, READ_BLOCKLIST).with_source(error))?,
-    };
-    // What is no address cannot be a client's: somebody made an entry without one. It must not hide the others.
-    let entries = clients.into_iter().filter_map(|entry| {
-        let address = entry.addr.parse().ok()?;
-        Some(BlocklistEntry { address, until: entry.until })
-    });
-    Ok(entries.collect())
-}
-
-const READ_BLOCKLIST: &str = "read blocklist";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_blocklist_of_two_arrays_gives_the_clients() {
-        let answer = br#"[{"addr":"192.0.2.1:0/3710147553","until":"2026-11-30T21:00:00.000000+0000"}][]"#;
-        let entries = parse_blocklist(answer).unwrap();
-        assert_eq!(entries.len(), 1);
-        assert_eq!(entries[0].address.to_string(), "192.0.2.1:0/3710147553");
-        assert_eq!(entries[0].until, "2026-11-30T21:00:00.000000+0000");
-    }
-
-    #[test]
-    fn an_entry_without_an_address_does_not_hide_the_others() {
-        let answer =
-            br#"[{"addr":"(unrecognized address family 0)/0","until":"x"},{"addr":"192.0.2.1:0/7","until":"y"}]"#;
-        let entries = parse_blocklist(answer).unwrap();
-        assert_eq!(entries.iter().map(|entry| entry.address.to_string()).collect::<Vec<_>>(), ["192.0.2.1:0/7"]);
-    }
-
-    #[test]
-    fn an_entry_hits_its_own_client_or_with_nothing_but_an_ip_all_of_that_ip() {
-        let hits = |entry: &str, client: &str| {
-            let entry = BlocklistEntry { address: entry.parse().unwrap(), until: String::new() };
-            entry.hits(&client.parse().unwrap())
-        };
-        assert!(hits("192.0.2.1:0/7", "v1:192.0.2.1:0/7"));
-        assert!(!hits("192.0.2.1:0/7", "192.0.2.1:0/8"));
-        assert!(hits("[2001:db8::1]:0/0", "[2001:db8:0::1]:0/8"));
-        assert!(!hits("192.0.2.1:0/0", "192.0.2.2:0/7"));
-    }
-
-    #[test]
-    fn an_answer_that_is_no_blocklist_is_an_error() {
-        assert_eq!(parse_blocklist(b"{}").unwrap_err().kind(), ErrorKind::InvalidData);
-        assert_eq!(parse_blocklist(b"").unwrap(), []);
     }
 }

@@ -30,6 +30,7 @@
 //! connect again.
 
 mod arguments;
+mod blocklist;
 pub(crate) mod builder;
 mod cluster;
 mod command;
@@ -40,8 +41,9 @@ mod timer;
 pub(crate) mod watcher;
 mod worker;
 
+pub use blocklist::BlocklistEntry;
 pub use builder::ClusterBuilder;
 pub use cluster::Cluster;
-pub use command::{BlocklistEntry, CommandOutput, PoolOptions};
+pub use command::{CommandOutput, PoolOptions};
 pub use notify::{Acknowledgement, NotifyReply, Watch};
 pub use pool::{ObjectStat, OmapPage, Pool};

@@ -21,6 +21,23 @@
 //! # Ok::<(), rbd::Error>(())
 //! ```
 //!
+//! [`Usage::remedies`] says what can be done so that nobody uses it any more. [`Survey::wait_until_unused`] waits for that,
+//! and [`Fence`] evicts a client whose node is dead:
+//!
+//! ```no_run
+//! # use rbd::{Cluster, Usage, usage::Fence};
+//! # fn main() -> rbd::Result<()> {
+//! # let cluster = Cluster::builder().connect()?;
+//! let spec = "kube/pvc-1".parse()?;
+//! let usage = Usage::of(&cluster, &spec)?;
+//! if let Some(watch) = usage.others().flat_map(|client| &client.watches).next() {
+//!     // Looks again first: one that answers is refused, and so is one on this host.
+//!     println!("{}", Fence::new(&cluster, *watch).run(&spec)?);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What cannot be seen
 //!
 //! Who has an image open read-only, through librbd or mapped on another host, leaves no trace in the cluster: such users

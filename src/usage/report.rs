@@ -94,7 +94,7 @@ impl Client {
         }
         let refused = self.blocklisted.iter().map(|entry| match Some(entry.address) == self.address {
             true => format!("blocklisted until {}", entry.until),
-            false => format!("blocklisted as {} until {}", entry.address, entry.until),
+            false => format!("blocklisted as {entry} until {}", entry.until),
         });
         lines.extend(refused);
         lines

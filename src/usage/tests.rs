@@ -56,7 +56,7 @@ fn automatic_lock(client: u64, cookie: u64, at: &str) -> Locker {
 }
 
 fn entry(text: &str) -> BlocklistEntry {
-    BlocklistEntry { address: address(text), until: "2026-11-30T21:00:00.000000+0000".into() }
+    BlocklistEntry::new(address(text), "2026-11-30T21:00:00.000000+0000")
 }
 
 fn answers(alive: &[(u64, u64)], silent: &[(u64, u64)]) -> Option<NotifyReply> {

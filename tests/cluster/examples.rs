@@ -1,7 +1,7 @@
 //! The small examples, as a shell would run them.
 
 use std::fs::File;
-use std::io::pipe;
+use std::io::{BufRead, BufReader, pipe};
 use std::process::{Output, Stdio};
 
 use rbd::Features;
@@ -61,6 +61,27 @@ fn image_users_counts_clients_and_not_their_handles() {
     assert!(said().contains(" is used by 1 client\n") && said().contains("its 2 watches end"), "{}", said());
     let _holder = TestCluster::shared().lock_image(&pool.spec("image"));
     assert!(said().contains(" is used by 2 clients\n") && said().contains("it holds the lock\n"), "{}", said());
+}
+
+#[test]
+fn image_users_watches_until_nobody_reads_any_more() {
+    let pool = OwnPool::new();
+    pool.create_image(&image("image"), 8 << 20, &ImageOptions::new()).unwrap();
+    let arguments = [&*pool.spec("image"), "--watch", "--json"];
+    let mut command = TestCluster::shared().command(example("image_users").to_str().unwrap(), arguments);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut clients = || {
+        let usage: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        usage["clients"].as_array().unwrap().len()
+    };
+    assert_eq!(clients(), 0);
+    let opened = pool.open("image").unwrap();
+    assert!((0..10).any(|_| clients() == 1));
+    drop(opened);
+    assert!((0..10).any(|_| clients() == 0));
+    drop(lines);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

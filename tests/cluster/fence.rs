@@ -171,23 +171,31 @@ fn a_killed_client_is_fenced_before_its_watch_has_expired() {
     unfence(&story.cluster, &fenced.plan.address).unwrap();
 }
 
-/// It watches no more, and still owns the lock: a frozen one could come back.
+/// It watches no more, and still owns the lock: dead, or frozen, and then it could come back.
 #[test]
 fn a_client_is_fenced_by_its_lock_after_its_watch_has_expired() {
     let private = PrivateCluster::start(&["--store", "memstore"]);
     private.ceph(["config", "set", "osd", "osd_client_watch_timeout", "3"]);
     let pool = OwnPool::on(&private);
     let story = Story::new(&pool);
+    let gone = || poll_until(PATIENCE, || Some(story.user()).filter(|client| client.watches.is_empty()));
+    let fence_by_lock = || {
+        let gone = gone();
+        assert!(gone.is_gone_with_lock() && gone.state == State::Unknown, "{gone:?}");
+        let fenced = story.fence(gone.locks[0].clone()).run(&story.spec).unwrap();
+        assert_eq!(fenced.broken, gone.locks);
+        story.take_over();
+    };
+    drop(Writer::new(&private, &pool.spec("image")));
+    fence_by_lock();
+
     let mut writer = Writer::new(&private, &pool.spec("image"));
     let before = story.user();
     let paused = writer.pause();
-    let gone = poll_until(PATIENCE, || Some(story.user()).filter(|client| client.watches.is_empty()));
-    assert!(gone.is_gone_with_lock() && gone.state == State::Unknown, "{gone:?}");
+    gone();
     // By the watch that it had, too: its owner is gone with the lock.
     story.fence(before.watches[0]).plan(&story.spec).unwrap();
-    let fenced = story.fence(gone.locks[0].clone()).run(&story.spec).unwrap();
-    assert_eq!(fenced.broken, gone.locks);
-    story.take_over();
+    fence_by_lock();
     drop(paused);
     assert!(!writer.writes("bad"));
     assert_eq!(story.content(), b"new");

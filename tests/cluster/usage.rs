@@ -234,6 +234,19 @@ fn a_client_on_the_blocklist_keeps_its_lock_and_loses_its_watch() {
 }
 
 #[test]
+fn ranges_are_on_the_blocklist_too() {
+    let library = connect(TestCluster::shared());
+    let ceph = |verb| TestCluster::shared().ceph(["osd", "blocklist", "range", verb, "198.51.100.0/24"]);
+    ceph("add");
+    let listed = library.blocklist().unwrap();
+    let range: Vec<_> = listed.iter().filter(|entry| entry.prefix.is_some()).map(ToString::to_string).collect();
+    assert_eq!(range, ["198.51.100.0/24"]);
+    assert!(listed.iter().any(|entry| entry.hits(&"198.51.100.9:0/7".parse().unwrap())));
+    ceph("rm");
+    assert!(library.blocklist().unwrap().iter().all(|entry| entry.prefix.is_none()));
+}
+
+#[test]
 fn a_pool_is_scanned_for_watches_and_mappings_and_for_locks_only_when_asked() {
     let pool = OwnPool::new();
     ["held", "idle", "mapped"].iter().for_each(|name| create(&pool, name));
