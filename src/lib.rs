@@ -28,13 +28,14 @@
 //! [`config`] reads ceph.conf and keyrings for it.
 //!
 //! Names, addresses, features and their plans are plain values ([`name`], [`address`], [`feature`]) that know no
-//! cluster. `Usage` joins what cluster and host know: who uses an image, anywhere. Every call fails with the one [`Error`]: what was done, to what, the errno, and an [`ErrorKind`] to match on.
+//! cluster. `Usage` joins what cluster and host know: who uses an image, anywhere, and what frees it. Every call fails with
+//! the one [`Error`]: what was done, to what, the errno, and an [`ErrorKind`] to match on.
 //!
 //! # Features
 //!
 //! | feature | default | what it adds | needs |
 //! |---|---|---|---|
-//! | `librados` | yes | `rados`, `image`: all that asks a cluster | librados and librbd 16.2 or later |
+//! | `librados` | yes | `rados`, `image`, `usage`: all that asks a cluster | librados and librbd 16.2 or later |
 //! | `list-watchers` | yes | the watchers of any object, the scan of a pool | a C++17 compiler, to build |
 //! | `serde` | yes | `Serialize` for what the library returns | |
 //! | `kubernetes` | no | `kubernetes`: what kubelet prints, explained; an image as a volume | |

@@ -99,6 +99,10 @@ impl Client {
     /// Whether its watch is gone although it has a lock, or a mapping that could write: it died, it is cut off, or the
     /// cluster refuses it. A kernel client keeps mapping and lock then, and a frozen one may come back.
     pub fn has_lost_its_watch(&self) -> bool {
+        // Where the kernel does not say which client a mapping is, its watch is not known to be gone.
+        if self.id.is_none() && self.address.is_none() {
+            return false;
+        }
         self.watches.len() < self.mappings.iter().filter(|mapping| mapping.is_writable()).count()
             || self.is_gone_with_lock()
     }

@@ -95,9 +95,9 @@ pub struct FencePlan {
     pub clients: Vec<Client>,
     /// The mappings of this host that lose their image, of whatever image: those of the same kernel client.
     pub devices: Vec<Device>,
-    /// The images of the same pool and namespace that the client has open to write, this one included. Empty where the
-    /// library was built without the feature `list-watchers`.
-    pub images: Vec<String>,
+    /// The images of the same pool and namespace that the client has open to write, this one included; `None` where that
+    /// could not be found out in half of the time that was left, or without the feature `list-watchers`.
+    pub images: Option<Vec<String>>,
 }
 
 /// What was done.
@@ -200,7 +200,9 @@ impl Fence {
         if let Some(device) = devices.first().filter(|_| !self.even_if_local) {
             return Err(self.refused(ErrorKind::Busy).with_hint(format!("it is {device} of this host: unmap that")));
         }
-        let images = images_of(&self.survey.cluster.until(deadline).pool_of(spec)?, &address)?;
+        // The other half is for the fence itself.
+        let half = Deadline::after(deadline.left().map(|left| left / 2));
+        let images = images_of(&self.survey.cluster.until(half).pool_of(spec)?, &address).unwrap_or_default();
         Ok((usage, FencePlan { address, expiry: self.expiry, clients, devices, images }))
     }
 
@@ -301,7 +303,7 @@ fn wait_for_watches(
 }
 
 #[cfg(feature = "list-watchers")]
-fn images_of(pool: &Pool, address: &EntityAddress) -> Result<Vec<String>> {
+fn images_of(pool: &Pool, address: &EntityAddress) -> Result<Option<Vec<String>>> {
     let mut images = Vec::new();
     for scanned in pool.scan_watchers() {
         let scanned = scanned?;
@@ -311,12 +313,12 @@ fn images_of(pool: &Pool, address: &EntityAddress) -> Result<Vec<String>> {
             images.push(scanned.image.name.to_string());
         }
     }
-    Ok(images)
+    Ok(Some(images))
 }
 
 #[cfg(not(feature = "list-watchers"))]
-fn images_of(_: &Pool, _: &EntityAddress) -> Result<Vec<String>> {
-    Ok(Vec::new())
+fn images_of(_: &Pool, _: &EntityAddress) -> Result<Option<Vec<String>>> {
+    Ok(None)
 }
 
 impl fmt::Display for FencePlan {
@@ -336,10 +338,13 @@ impl fmt::Display for FencePlan {
         for device in &self.devices {
             write!(f, "\n{device} on this host loses its image")?;
         }
-        if self.images.len() > 1 {
-            write!(f, "\nit has {} images of the pool open: {}", self.images.len(), self.images.join(", "))?;
+        match &self.images {
+            Some(images) if images.len() > 1 => {
+                write!(f, "\nit has {} images of the pool open: {}", images.len(), images.join(", "))
+            }
+            Some(_) => Ok(()),
+            None => f.write_str("\nwhich other images it has open is not known"),
         }
-        Ok(())
     }
 }
 

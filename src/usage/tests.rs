@@ -162,6 +162,16 @@ fn a_mapping_whose_watch_is_lost_says_so_and_who_refuses_it() {
     assert!(client.has_lost_its_watch() && client.is_gone_with_lock() && client.is_blocklisted());
     assert_eq!(client.blocklisted, [entry(at), entry("192.0.2.10:0/0")]);
 
+    // Where it is not known which client a mapping is, its watch may be anybody's.
+    let unknown = Device { client_address: None, client_id: None, ..device(1, at, 7) };
+    let found = Found {
+        watchers: vec![watcher(at, 7, KERNEL_COOKIE)],
+        devices: vec![unknown.clone(), unknown],
+        ..Found::default()
+    };
+    let clients = join(found, &Known::default());
+    assert!(clients.len() == 3 && clients.iter().all(|client| !client.has_lost_its_watch()), "{clients:?}");
+
     // Of two mappings of one client, one can lose its watch.
     let found = Found {
         watchers: vec![watcher(at, 7, KERNEL_COOKIE)],

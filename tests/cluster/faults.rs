@@ -193,6 +193,7 @@ fn calls_to_osds(pool: &Pool, reading: &Image, image: &str) -> Vec<Call> {
         on_pool("xattr", |pool| pool.xattr("o", "a").map(drop)),
         on_pool("xattrs", |pool| pool.xattrs("o").map(drop)),
         on_pool("omap", |pool| pool.omap("o", b"", 1).map(drop)),
+        on_pool("notify", |pool| pool.notify("o", b"", DEADLINE * 100).map(drop)),
         on_pool("images", |pool| pool.images().next().unwrap().map(drop)),
         on_pool("scan_watchers", |pool| pool.scan_watchers().next().unwrap().map(drop)),
         on_pool("osd_command", |pool| pool.cluster().osd_command(0, &json!({"prefix": "version"})).map(drop)),

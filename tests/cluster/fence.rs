@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use rbd::image::ImageOptions;
-use rbd::usage::{Client, Fence, State, Survey, unfence};
+use rbd::usage::{Client, Fence, Place, State, Survey, unfence};
 use rbd::{Cluster, Details, EntityAddress, ErrorKind, ImageSpec, Result};
 
 use super::library::{OwnPool, connect, image};
@@ -139,7 +139,7 @@ fn a_frozen_client_is_fenced_and_woken_it_writes_nothing() {
     let frozen = story.user();
     assert_eq!((frozen.state, frozen.id), (State::Silent, alive.id));
     let plan = story.fence(frozen.watches[0]).plan(&story.spec).unwrap();
-    assert_eq!((plan.address, plan.images.as_slice()), (frozen.address.unwrap(), ["image".to_owned()].as_slice()));
+    assert_eq!((plan.address, plan.images), (frozen.address.unwrap(), Some(vec!["image".to_owned()])));
     assert!(!story.is_blocklisted(&plan.address));
     let fenced = story.fence(frozen.watches[0]).run(&story.spec).unwrap();
     assert_eq!((fenced.plan.clients.len(), fenced.broken.as_slice()), (1, frozen.locks.as_slice()));
@@ -268,13 +268,30 @@ fn whoever_is_alive_is_fenced_where_the_policy_says_so_with_all_its_images_named
     opened[0].write(0, b"old").unwrap();
     let fence = story.fence(story.user().watches[0]).even_if_alive();
     let plan = fence.plan(&story.spec).unwrap();
-    assert_eq!(plan.images, ["image", "other"]);
+    assert_eq!(plan.images.as_deref(), Some(["image", "other"].map(String::from).as_slice()));
     assert!(plan.to_string().contains("it has 2 images of the pool open: image, other"), "{plan}");
     let fenced = fence.run(&story.spec).unwrap();
     assert_eq!((fenced.broken.len(), fenced.watches_left.len()), (1, 0));
     assert_eq!(opened[0].write(0, b"bad").and_then(|()| opened[0].flush()).unwrap_err().kind(), ErrorKind::Blocklisted);
     story.take_over();
     unfence(&story.cluster, &fenced.plan.address).unwrap();
+}
+
+/// Case B03: addresses with colons and brackets all the way.
+#[test]
+fn a_client_with_an_ipv6_address_is_seen_and_fenced_by_it() {
+    let private = PrivateCluster::start(&["--store", "memstore", "--addr", "::1"]);
+    let pool = OwnPool::on(&private);
+    let story = Story::new(&pool);
+    drop(Writer::new(&private, &pool.spec("image")));
+    let dead = story.user();
+    let address = dead.address.unwrap();
+    assert!(address.to_string().starts_with("[::1]:0/"), "{address}");
+    assert_eq!((dead.state, dead.place), (State::Silent, Place::ThisHost));
+    let fenced = story.fence(dead.locks[0].clone()).run(&story.spec).unwrap();
+    assert_eq!((fenced.plan.address, fenced.broken.len(), fenced.watches_left.len()), (address, 1, 0));
+    assert!(story.is_blocklisted(&address));
+    unfence(&story.cluster, &address).unwrap();
 }
 
 /// What an operator types.
