@@ -168,6 +168,35 @@ fn users_of_a_mounted_file_system_come_before_the_mount() {
 }
 
 #[test]
+fn a_mount_whose_directory_is_removed_elsewhere_goes_and_who_was_in_it_stays() {
+    let disk = Disk::ext4();
+    let mount_point = disk.mount_point("m");
+    let script = format!("mount {0} {1}; cd {1}; echo ready; read line", disk.device.display(), mount_point.display());
+    let script = Script::unshared(&script);
+    // Since Linux 3.18 this unmounts it lazily in every other namespace.
+    std::fs::remove_dir(&mount_point).unwrap();
+    let holders = disk.holders();
+    let HolderKind::Files(user) = &only(&holders).kind else { panic!("{holders}") };
+    assert!(user.detached && user.process.pid == script.pid());
+}
+
+#[test]
+fn a_mount_of_a_removed_directory_is_found() {
+    let disk = Disk::ext4();
+    let script = format!(
+        "mount {0} {1}; mkdir {1}/dir; mount --bind {1}/dir {2}; rmdir {1}/dir; umount {1}; echo ready; read line",
+        disk.device.display(),
+        disk.mount_point("m").display(),
+        disk.mount_point("bound").display()
+    );
+    let _script = Script::unshared(&script);
+    let holders = disk.holders();
+    let HolderKind::Mount(mount) = &only(&holders).kind else { panic!("{holders}") };
+    assert_eq!((mount.root.to_str(), mount.mount_point_deleted), (Some("/dir//deleted"), false));
+    assert_eq!(mount.mount_point, disk.directory.path().join("bound"));
+}
+
+#[test]
 fn an_open_descriptor_of_the_device_is_found() {
     let disk = Disk::empty();
     let script = format!("exec 7< {}; echo ready; read line", disk.device.display());
