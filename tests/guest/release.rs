@@ -164,6 +164,22 @@ fn force_takes_the_device_and_says_what_stays() {
 }
 
 #[test]
+fn a_mapping_that_got_the_id_in_the_meantime_is_left_alone() {
+    let (image, other) = (TestImage::new("old"), TestImage::new("new"));
+    let device = image.map("").unwrap();
+    unmap(&device);
+    let now = other.map("").unwrap();
+    assert_eq!((now.id, now.number), (device.id, device.number));
+    let error = Release::new(Policy::new().allow_lossy().force()).run(&device).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Changed);
+    assert!(krbd().device(now.id).unwrap().is_some_and(|device| device.is_same_mapping(&now)));
+    unmap(&now);
+    // Nothing is left to do for a mapping that is gone.
+    let released = Release::new(Policy::new()).run(&device).unwrap();
+    assert!(released.is_free() && released.steps.is_empty(), "{released}");
+}
+
+#[test]
 fn volumes_on_luks_on_a_partition_are_closed_by_one_call() {
     let image = TestImage::new("luks");
     let device = image.map("").unwrap();
