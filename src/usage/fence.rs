@@ -71,6 +71,8 @@ impl fmt::Display for Suspect {
 /// - acknowledges a notify, or could not be asked, unless [`even_if_alive`](Self::even_if_alive);
 /// - is this program or on this host, unless [`even_if_local`](Self::even_if_local);
 /// - is no longer the one that was meant.
+///
+/// It takes a user with `profile rbd`; [`unfence`] one who may do more (`mon 'allow rw'`).
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Fence {
@@ -356,6 +358,7 @@ impl fmt::Display for Fenced {
             write!(f, "\nits lock {:?} is broken", lock.cookie)?;
         }
         match self.watches_left.len() {
+            0 if self.plan.clients.iter().all(|client| client.watches.is_empty()) => Ok(()),
             0 => f.write_str("\nit watches the image no more"),
             1 => f.write_str("\nits watch is still listed and will expire"),
             many => write!(f, "\n{many} of its watches are still listed and will expire"),

@@ -1,7 +1,8 @@
 //! From who uses an image to what frees it.
 
 use super::{Client, Place, State, Usage};
-use crate::remedy::{Action, By, Remedy, Risk, remedies};
+use crate::error::Result;
+use crate::remedy::{Action, By, Release, Released, Remedy, Risk, remedies};
 
 impl Usage {
     /// What can be done so that nobody uses the image any more, in the order of safety: first this host's mappings are
@@ -21,6 +22,16 @@ impl Usage {
         };
         found.sort_by_key(rank);
         found
+    }
+
+    /// Carries out those that concern this host, one mapping after the other: frees each device as far as the policy of
+    /// `release` allows, and unmaps it. A mapping that has changed since is not touched.
+    ///
+    /// # Errors
+    ///
+    /// Of each mapping: those of [`Release::run`].
+    pub fn release(&self, release: &Release) -> Vec<Result<Released>> {
+        self.mappings().map(|mapping| release.run(&mapping.device)).collect()
     }
 }
 

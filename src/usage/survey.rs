@@ -54,7 +54,8 @@ impl Survey {
     /// Asks everybody who watches the image for a sign of life, and waits until all have answered or `timeout` has passed
     /// (whole seconds; more is rounded up). Without it every client's [`State`](super::State) is unknown.
     ///
-    /// Clients do nothing but answer. It takes a user who may read the image.
+    /// Clients do nothing but answer. It takes a user who may read the image. The wait counts against the connection's
+    /// deadline.
     pub fn ask_watchers(self, timeout: Duration) -> Self {
         Self { ask: Some(timeout), ..self }
     }

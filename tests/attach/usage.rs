@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use rbd::krbd::Device;
+use rbd::remedy::{Policy, Release};
 use rbd::usage::{Client, Fence, Place, State, Survey, unfence};
 use rbd::{EntityAddress, ErrorKind, WatcherKind};
 
@@ -51,8 +52,9 @@ fn mappings_are_one_client_with_its_watch_and_its_lock_and_readers_have_none() {
     let first = usage.remedies()[0].to_string();
     assert!(first.contains("unmount") && first.contains(at), "{first}");
 
-    run("umount", &[at]);
-    devices.iter().for_each(|device| drop(unmap(device)));
+    let released = usage.release(&Release::new(Policy::new()));
+    assert_eq!(released.len(), 3);
+    assert!(released.iter().all(|released| released.as_ref().unwrap().is_free()), "{released:?}");
     rbd(&["snap", "purge", "--no-progress", "rbd/used"]);
     assert!(users(&image).is_empty());
 }
@@ -82,7 +84,9 @@ fn a_fenced_kernel_client_loses_all_its_mappings_which_stay_in_sight() {
         assert!(client.has_lost_its_watch() && client.is_blocklisted(), "{client:?}");
         assert_eq!((client.mappings.len(), client.place), (1, Place::ThisHost));
     }
-    devices.iter().for_each(|device| drop(unmap(device)));
+    for device in &devices {
+        unmap(device);
+    }
     unfence(cluster(), &fenced.plan.address).unwrap();
 }
 

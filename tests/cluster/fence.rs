@@ -10,7 +10,7 @@ use rbd::usage::{Client, Fence, Place, State, Survey, unfence};
 use rbd::{Cluster, Details, EntityAddress, ErrorKind, ImageSpec, Result};
 
 use super::library::{OwnPool, connect, image};
-use super::support::{Paused, PrivateCluster, TestCluster, example, poll_until, stdout};
+use super::support::{Paused, PrivateCluster, TestCluster, example, poll_until, stdout, unique};
 
 const ASK: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -225,9 +225,17 @@ fn an_address_given_outright_is_fenced_though_it_is_not_seen() {
     let pool = OwnPool::new();
     let story = Story::new(&pool);
     let address: EntityAddress = "192.0.2.10:0/2359070641".parse().unwrap();
-    let fenced = Fence::new(&story.cluster, address).survey(story.survey()).run(&story.spec).unwrap();
+    // `profile rbd` is enough to fence, and not to take that back.
+    let user = unique("writer");
+    let (entity, profile) = (format!("client.{user}"), "profile rbd");
+    TestCluster::shared().ceph(["auth", "get-or-create", &entity, "mon", profile, "osd", profile]);
+    let builder = Cluster::builder().config_file(TestCluster::shared().conf()).user(&user);
+    let writer = builder.key(story.cluster.auth_key(&entity).unwrap()).connect().unwrap();
+    let survey = Survey::new(&writer).ask_watchers(ASK).without_holders();
+    let fenced = Fence::new(&writer, address).survey(survey).run(&story.spec).unwrap();
     assert_eq!((fenced.plan.clients.len(), fenced.broken.len()), (0, 0));
     assert!(story.is_blocklisted(&address));
+    assert_eq!(unfence(&writer, &address).unwrap_err().kind(), ErrorKind::PermissionDenied);
     unfence(&story.cluster, &address).unwrap();
 }
 
