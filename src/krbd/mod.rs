@@ -31,6 +31,7 @@
 //! CAP_SYS_ADMIN in the initial user namespace and a writable `/sys`; [`Krbd::preflight`] looks.
 
 mod add_string;
+mod attributes;
 mod cephx_key;
 mod config_info;
 mod device;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
+use super::attributes::Attributes;
 use super::config_info::ConfigInfo;
 use super::device::{Device, ParentImage};
 use super::failure::Stage;
@@ -63,40 +64,43 @@ impl Sysfs {
     }
 
     fn read_device(&self, id: u32, directory: &Path) -> io::Result<Device> {
-        let block = self.root.join(format!("block/rbd{id}"));
-        let name = |attribute| Ok::<_, io::Error>(optional(directory, attribute)?.map(RawName::from));
-        let number = |attribute| Ok::<_, io::Error>(optional_text(directory, attribute)?.and_then(|n| n.parse().ok()));
-        let snapshot = required(directory, "current_snap")?;
+        let mut shown = Attributes::of(directory)?;
+        let mut block = Attributes::of(&self.root.join(format!("block/rbd{id}"))).ok();
+        let snapshot = shown.required("current_snap")?.to_vec();
         let mut device = Device {
             id,
             node: self.dev.join(format!("rbd{id}")),
             number: DeviceNumber::new(0, 0),
             pool: RawName::from(Vec::new()),
-            pool_id: number("pool_id")?,
-            namespace: name("pool_ns")?.filter(|namespace| !namespace.as_bytes().is_empty()),
-            image: RawName::from(required(directory, "name")?),
+            pool_id: shown.parsed("pool_id")?,
+            namespace: name(shown.optional("pool_ns")?).filter(|namespace| !namespace.as_bytes().is_empty()),
+            image: RawName::from(shown.required("name")?.to_vec()),
             // Format 1 images have none: the attribute is there and empty.
-            image_id: optional_text(directory, "image_id")?.and_then(|id| ImageId::new(id).ok()),
+            image_id: shown.text("image_id")?.and_then(|id| ImageId::new(id).ok()),
             snapshot: (snapshot != b"-").then(|| RawName::from(snapshot)),
-            snapshot_id: number("snap_id")?,
-            fsid: optional_text(directory, "cluster_fsid")?.and_then(|fsid| fsid.parse().ok()),
-            client_address: optional_text(directory, "client_addr")?.and_then(|address| address.parse().ok()),
-            client_id: optional_text(directory, "client_id")?
+            snapshot_id: shown.parsed("snap_id")?,
+            fsid: shown.parsed("cluster_fsid")?,
+            client_address: shown.parsed("client_addr")?,
+            client_id: shown
+                .text("client_id")?
                 .and_then(|id| id.strip_prefix("client")?.trim_start_matches('.').parse().ok()),
-            size: number("size")?.unwrap_or(0),
-            read_only: optional(&block, "ro")?.map(|ro| ro != b"0"),
-            features: optional_text(directory, "features")?.and_then(|bits| features(&bits)),
-            config: self.config_info(directory)?,
-            parents: optional_text(directory, "parent")?.map(|text| ParentImage::chain(&text)).unwrap_or_default(),
-            disk_sequence: optional_text(&block, "diskseq")?.and_then(|number| number.parse().ok()),
+            size: shown.parsed("size")?.unwrap_or(0),
+            read_only: None,
+            features: shown.text("features")?.and_then(|bits| features(&bits)),
+            config: config_info(&mut shown)?,
+            parents: shown.text("parent")?.map(|text| ParentImage::chain(&text)).unwrap_or_default(),
+            disk_sequence: None,
         };
+        if let Some(block) = &mut block {
+            device.read_only = block.optional("ro")?.map(|ro| ro != b"0");
+            device.disk_sequence = block.parsed("diskseq")?;
+        }
         // Read last: if these are there, then what was missing before is missing on this kernel, not gone with the
         // device.
-        device.pool = RawName::from(required(directory, "pool")?);
-        let minor = number("minor")?.and_then(|minor| u32::try_from(minor).ok()).unwrap_or(0);
+        device.pool = RawName::from(shown.required("pool")?.to_vec());
+        let minor = shown.parsed("minor")?.unwrap_or(0);
         // A device on its way in or out has "(none)".
-        let major =
-            text(required(directory, "major")?).parse().map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+        let major = shown.parsed("major")?.ok_or(io::ErrorKind::NotFound)?;
         device.number = DeviceNumber::new(major, minor);
         Ok(device)
     }
@@ -104,39 +108,30 @@ impl Sysfs {
     /// The mark on the mapping `id`, read alone; `None` if it has none, or is gone.
     pub(super) fn origin(&self, id: u32) -> Result<Option<Origin>> {
         let directory = self.device_directory(id);
-        match self.config_info(&directory) {
+        match Attributes::of(&directory).and_then(|mut shown| config_info(&mut shown)) {
             Ok(config) => Ok(config.and_then(|config| config.origin())),
             Err(error) if is_gone(&error) => Ok(None),
             Err(error) => Err(unreadable(&directory, error)),
         }
     }
 
-    /// The add string, which only root may read.
-    fn config_info(&self, directory: &Path) -> io::Result<Option<ConfigInfo>> {
-        match optional(directory, "config_info") {
-            Ok(bytes) => Ok(bytes.map(|bytes| ConfigInfo::read(&Zeroizing::new(text(bytes))))),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     /// The features that this kernel's driver knows; `None` before Linux 4.11, which does not say.
     pub(super) fn supported_features(&self) -> Result<Option<Features>> {
         let bus = self.bus();
-        match optional_text(&bus, "supported_features") {
+        match Attributes::of(&bus).and_then(|mut shown| shown.text("supported_features")) {
             Ok(Some(mask)) => features(&mask).map(Some).ok_or_else(|| {
                 Error::new(ErrorKind::InvalidData, "read supported features").with_object(format!("{mask:?}"))
             }),
-            Ok(None) if bus.is_dir() => Ok(None),
-            Ok(None) => Err(no_module("read supported features")),
+            Ok(None) => Ok(None),
+            Err(error) if is_gone(&error) => Err(no_module("read supported features")),
             Err(error) => Err(unreadable(&bus.join("supported_features"), error)),
         }
     }
 
     /// Whether the module hands out minors of one major; `None` where it does not say.
     pub(super) fn single_major(&self) -> Option<bool> {
-        let value = optional(&self.module().join("parameters"), "single_major").ok()??;
-        Some(value == b"Y")
+        let mut parameters = Attributes::of(&self.module().join("parameters")).ok()?;
+        Some(parameters.required("single_major").ok()? == b"Y")
     }
 
     /// The whole disk's name, such as `rbd4`, of the block device with this number, which may be a partition;
@@ -152,29 +147,19 @@ fn features(text: &str) -> Option<Features> {
     Features::parse_kernel_mask(text).ok()
 }
 
-fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+fn name(value: Option<&[u8]>) -> Option<RawName> {
+    value.map(|name| RawName::from(name.to_vec()))
 }
 
-/// An attribute's value: one newline at its end is not part of it, blanks are.
-fn required(directory: &Path, attribute: &str) -> io::Result<Vec<u8>> {
-    let mut value = fs::read(directory.join(attribute))?;
-    if value.last() == Some(&b'\n') {
-        value.pop();
-    }
-    Ok(value)
-}
-
-fn optional(directory: &Path, attribute: &str) -> io::Result<Option<Vec<u8>>> {
-    match required(directory, attribute) {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn optional_text(directory: &Path, attribute: &str) -> io::Result<Option<String>> {
-    Ok(optional(directory, attribute)?.map(text))
+/// The add string, which only root may read.
+fn config_info(shown: &mut Attributes) -> io::Result<Option<ConfigInfo>> {
+    let config = match shown.optional("config_info") {
+        Ok(text) => text.map(|text| ConfigInfo::read(&Zeroizing::new(String::from_utf8_lossy(text).into_owned()))),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    shown.wipe();
+    Ok(config)
 }
 
 /// sysfs says ENOENT when it looks for a device that is gone, and ENODEV when that goes during the read.
