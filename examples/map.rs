@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::Parser;
 use rbd::address::MonitorAddresses;
 use rbd::config::Config;
-use rbd::krbd::{Credentials, Krbd, MapOptions, MapRequest, NodePolicy};
+use rbd::krbd::{Credentials, Krbd, MapOptions, MapRequest, NodePolicy, helper_main};
 use rbd::{Details, ImageSpec, PoolName, Secret};
 
 #[derive(Parser)]
@@ -30,7 +30,7 @@ struct Arguments {
     #[arg(long = "id", default_value = "admin")]
     user: String,
     /// Where the monitors and the keyring are looked up
-    #[arg(long, short, default_value = "/etc/ceph/ceph.conf")]
+    #[arg(long, short, env = "CEPH_CONF", default_value = "/etc/ceph/ceph.conf")]
     conf: PathBuf,
     /// These monitors, not those of the configuration, which is then read for the key only, if at all
     #[arg(long, short = 'm')]
@@ -92,7 +92,11 @@ fn request(arguments: &Arguments) -> Result<MapRequest, Box<dyn Error>> {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let krbd = Krbd::new();
+    // The shell is to have its prompt back when the deadline is over, whatever the kernel does.
+    let krbd = match arguments.deadline {
+        Some(_) => Krbd::new().detached(),
+        None => Krbd::new(),
+    };
     if arguments.load_module {
         krbd.load_module()?;
     }
@@ -101,14 +105,16 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> ExitCode {
+    helper_main();
     match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("map: {error:#}");
             let error = error.downcast_ref::<rbd::Error>();
             match error.map(rbd::Error::details) {
-                // Leaving now ends the kernel's wait, and nothing is mapped.
-                Some(Details::PendingMap(_)) => eprintln!("map: given up"),
+                Some(Details::PendingMap(_)) => {
+                    eprintln!("map: a helper waits for the kernel, and unmaps what comes of it");
+                }
                 Some(Details::Devices(devices)) => devices.iter().for_each(|device| eprintln!("map: mapped: {device}")),
                 _ => {}
             }

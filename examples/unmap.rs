@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use rbd::krbd::{IfSeveral, Krbd, Target, UnmapOptions};
+use rbd::krbd::{IfSeveral, Krbd, Target, UnmapOptions, helper_main};
 use rbd::{Details, Fsid, ImageId, ImageSpec, PoolName};
 
 #[derive(Parser)]
@@ -79,21 +79,25 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if arguments.force {
         options = options.force();
     }
+    let mut krbd = Krbd::new();
     if let Some(seconds) = arguments.deadline {
         options = options.deadline(Duration::from_secs(seconds));
+        // The shell is to have its prompt back then, whatever the kernel does.
+        krbd = krbd.detached();
     }
-    for unmapped in Krbd::new().unmap(target(arguments)?, &options)? {
+    for unmapped in krbd.unmap(target(arguments)?, &options)? {
         print::line(format_args!("unmapped {}", unmapped.device))?;
     }
     Ok(())
 }
 
 fn main() -> ExitCode {
+    helper_main();
     let Err(error) = run(&Arguments::parse()) else { return ExitCode::SUCCESS };
     eprintln!("unmap: {error:#}");
     let error = error.downcast_ref::<rbd::Error>();
     if let Some(Details::PendingUnmap(_)) = error.map(rbd::Error::details) {
-        eprintln!("unmap: this program ends when the kernel lets go of it");
+        eprintln!("unmap: a helper waits for the kernel, which goes on with it");
     }
     ExitCode::from(error.and_then(rbd::Error::errno).and_then(|errno| errno.try_into().ok()).unwrap_or(1))
 }

@@ -44,6 +44,10 @@ impl Target {
     pub fn of_cluster(self, fsid: Fsid) -> Self {
         Self { fsid: Some(fsid), ..self }
     }
+
+    fn admits(&self, device: &Device) -> bool {
+        self.fsid.is_none() || self.fsid == device.fsid
+    }
 }
 
 impl Krbd {
@@ -70,9 +74,17 @@ impl Krbd {
     /// - `InvalidInput`: the spec names no pool.
     pub fn find(&self, target: impl Into<Target>) -> Result<Vec<Device>> {
         let target = target.into();
-        let found = match &target.by {
+        match &target.by {
+            By::Device(device) => Ok(self.same(device)?.filter(|device| target.admits(device)).into_iter().collect()),
+            _ => self.meant_by(&target),
+        }
+    }
+
+    /// The same for a caller who compares each mapping once more before it is touched: a device is taken as it is given.
+    pub(super) fn meant_by(&self, target: &Target) -> Result<Vec<Device>> {
+        let mut found = match &target.by {
             By::Id(id) => self.device(*id)?.into_iter().collect(),
-            By::Device(device) => self.same(device)?.into_iter().collect(),
+            By::Device(device) => vec![(**device).clone()],
             By::Path(path) => vec![self.find_by_path(path)?],
             By::Spec(spec) if spec.pool().is_none() => {
                 return Err(Error::new(ErrorKind::InvalidInput, "look up mapped image")
@@ -82,10 +94,8 @@ impl Krbd {
             By::Spec(spec) => self.list()?.into_iter().filter(|device| device.is_of(spec)).collect(),
             By::ImageId(id) => self.list()?.into_iter().filter(|device| device.image_id.as_ref() == Some(id)).collect(),
         };
-        Ok(match target.fsid {
-            Some(fsid) => found.into_iter().filter(|device| device.fsid == Some(fsid)).collect(),
-            None => found,
-        })
+        found.retain(|device| target.admits(device));
+        Ok(found)
     }
 
     /// The mapping as it is now; an error if the id is another's.

@@ -5,6 +5,7 @@ use std::io;
 use super::add_string::{KeyWord, key_name};
 use super::cephx_key::{CephxKey, KeyType};
 use super::failure::Stage;
+use super::helper::NamedKey;
 use super::request::{Key, MapRequest};
 use super::sys;
 use crate::error::{Error, ErrorKind, Result};
@@ -26,6 +27,14 @@ pub(super) fn hand_over(request: &MapRequest) -> Result<KeyWord<'_>> {
         Ok(()) => Ok(KeyWord::Keyring),
         Err(error) if request.secret_in_options && is_unavailable(&error) => Ok(KeyWord::Secret(secret)),
         Err(error) => Err(refused(&error, &name, key.key_type())),
+    }
+}
+
+/// The key for a helper process, whose thread's keyring it must be in.
+pub(super) fn for_helper<'a>(request: &'a MapRequest, word: &KeyWord<'_>) -> Option<NamedKey<'a>> {
+    match (word, &request.credentials.key) {
+        (KeyWord::Keyring, Key::Secret(secret)) => Some((key_name(&request.credentials.user), secret)),
+        _ => None,
     }
 }
 

@@ -43,7 +43,8 @@ impl Krbd {
     pub fn map(&self, request: &MapRequest) -> Result<Device> {
         let deadline = Deadline::after(request.deadline);
         // What is wrong with the request itself is said before a thread is started.
-        AddString::new(request, add_string::kernel_version(&self.proc))?;
+        let kernel = add_string::kernel_version(&self.proc);
+        AddString::new(request, kernel)?;
         self.check_bus(OPERATION, &request.spec)?;
         if deadline.is_over() {
             return Err(timed_out(request));
@@ -52,7 +53,7 @@ impl Krbd {
         let undo = self.clone();
         let pending = Pending::start(
             "krbd-map",
-            move || krbd.map_here(&own),
+            move || krbd.map_here(&own, kernel),
             move |device| {
                 // Whoever discarded it is gone: there is nobody to tell.
                 let _ = undo.unmap(&device, &UnmapOptions::new());
@@ -70,13 +71,15 @@ impl Krbd {
     }
 
     /// Key, write and search on the calling thread.
-    fn map_here(&self, request: &MapRequest) -> Result<Device> {
-        let prepared = AddString::new(request, add_string::kernel_version(&self.proc))?;
+    fn map_here(&self, request: &MapRequest, kernel: Option<(u32, u32)>) -> Result<Device> {
+        let writer = self.writer(OPERATION).map_err(|error| error.with_object(&request.spec))?;
+        let prepared = AddString::new(request, kernel)?;
         let origin = Origin::here(&self.proc)?;
-        let text = prepared.with_key(&key::hand_over(request)?, &origin)?;
+        let key = key::hand_over(request)?;
+        let text = prepared.with_key(&key, &origin)?;
         let before: BTreeSet<u32> = self.sysfs.ids()?.into_iter().collect();
         let start = Instant::now();
-        let written = (self.bus.0)(&self.bus_file("add"), text.as_bytes());
+        let written = writer.write("add", text.as_bytes(), key::for_helper(request, &key));
         written.map_err(|error| self.explain(request, error, start.elapsed()))?;
         self.find_new(request, &before, &origin)
     }
@@ -96,14 +99,18 @@ impl Krbd {
     /// the mark cannot be read (before Linux 4.9), it must be the only one of that spec with a new id.
     fn find_new(&self, request: &MapRequest, before: &BTreeSet<u32>, origin: &Origin) -> Result<Device> {
         let (old, new): (Vec<_>, Vec<_>) = self.sysfs.ids()?.into_iter().partition(|id| before.contains(id));
-        for id in new.iter().chain(&old) {
-            if self.sysfs.origin(*id)?.as_ref() == Some(origin)
-                && let Some(device) = self.sysfs.device(*id)?
+        let mut new = new.into_iter().filter_map(|id| self.sysfs.device(id).transpose()).collect::<Result<Vec<_>>>()?;
+        let is_ours = |device: &Device| device.origin().as_ref() == Some(origin);
+        if let Some(ours) = new.iter().position(is_ours) {
+            return Ok(new.swap_remove(ours));
+        }
+        for id in old {
+            if self.sysfs.origin(id)?.as_ref() == Some(origin)
+                && let Some(device) = self.sysfs.device(id)?
             {
                 return Ok(device);
             }
         }
-        let new = new.into_iter().filter_map(|id| self.sysfs.device(id).transpose()).collect::<Result<Vec<_>>>()?;
         let mut candidates: Vec<_> =
             new.into_iter().filter(|device| device.config.is_none() && device.is_of(&request.spec)).collect();
         let error = match (candidates.pop(), candidates.is_empty()) {
@@ -121,8 +128,9 @@ impl Krbd {
 
     /// What the kernel's errno means for a map, as far as this host can tell.
     fn explain(&self, request: &MapRequest, BusError(stage, error): BusError, took: Duration) -> Error {
-        let errno = error.raw_os_error().unwrap_or(libc::EIO);
-        let failed = Error::from_errno(OPERATION, errno).with_object(&request.spec).at(stage);
+        let errno = error.raw_os_error();
+        let failed = Error::from_io(OPERATION, error).with_object(&request.spec).at(stage);
+        let Some(errno) = errno else { return failed };
         if stage == Stage::Open {
             return open_failed(failed, errno, &self.sysfs.bus());
         }

@@ -21,9 +21,10 @@
 //! # Waiting
 //!
 //! The kernel can hold a write to the bus for a long time: while it looks for the monitors, waits for a lock, or for an
-//! OSD. The write is therefore done on a thread of its own, and a deadline frees the caller, who gets a [`Pending`] for
-//! what goes on. It does not free the process: one whose thread waits in the kernel for an unmap does not end, SIGKILL
-//! or not, until the cluster answers or the map option `osd_request_timeout` has passed.
+//! OSD. With a deadline the write is therefore done on a thread of its own: the caller is free when it has passed, and
+//! gets a [`Pending`] for what goes on. It does not free the process: one whose thread waits in the kernel for an unmap does not end, SIGKILL
+//! or not, until the cluster answers or the map option `osd_request_timeout` has passed. [`Krbd::detached`] has a
+//! helper process wait in its place.
 //!
 //! # Privilege
 //!
@@ -34,9 +35,11 @@ mod add_string;
 mod attributes;
 mod cephx_key;
 mod config_info;
+mod detached;
 mod device;
 mod failure;
 mod find;
+mod helper;
 mod key;
 mod map;
 mod module;
@@ -62,6 +65,7 @@ use std::time::Duration;
 
 pub use cephx_key::KeyType;
 pub use config_info::ConfigInfo;
+pub use detached::helper_main;
 pub use device::{Device, ParentImage};
 pub use failure::Stage;
 pub use find::Target;
@@ -92,12 +96,14 @@ const POLL: Duration = Duration::from_millis(10);
 
 /// The kernel's rbd driver on this host.
 ///
-/// It is a few paths: cheap to make and to clone, and it keeps nothing open.
+/// It is a few paths: cheap to make and to clone, and it keeps nothing open, unless it is [detached](Self::detached).
 #[derive(Clone)]
 pub struct Krbd {
     sysfs: Sysfs,
     proc: PathBuf,
     bus: Bus,
+    /// The processes that write to the bus, where that is not this one.
+    helpers: Option<Arc<detached::Helpers>>,
 }
 
 /// Writes a request to a file of the rbd bus; the tests put another kernel in its place.
@@ -119,7 +125,8 @@ impl Krbd {
     ///
     /// Nodes and links are then under `dev`, and so are the paths in [`Device::node`].
     pub fn with_roots(sys: impl Into<PathBuf>, dev: impl Into<PathBuf>, proc: impl Into<PathBuf>) -> Self {
-        Self { sysfs: Sysfs { root: sys.into(), dev: dev.into() }, proc: proc.into(), bus: Bus(Arc::new(write_to_bus)) }
+        let sysfs = Sysfs { root: sys.into(), dev: dev.into() };
+        Self { sysfs, proc: proc.into(), bus: Bus(Arc::new(write_to_bus)), helpers: None }
     }
 
     /// Where it finds `/proc` and `/sys`.
@@ -159,8 +166,10 @@ impl Default for Krbd {
 
 impl fmt::Debug for Krbd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sysfs, proc, bus: _ } = self;
-        f.debug_struct("Krbd").field("sys", &sysfs.root).field("dev", &sysfs.dev).field("proc", proc).finish()
+        let Self { sysfs, proc, bus: _, helpers } = self;
+        let mut shown = f.debug_struct("Krbd");
+        shown.field("sys", &sysfs.root).field("dev", &sysfs.dev).field("proc", proc);
+        shown.field("detached", &helpers.is_some()).finish()
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::{CString, c_long};
+use std::ffi::{CStr, CString, c_long};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -64,4 +64,32 @@ pub(super) fn block_signals() {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), std::ptr::null_mut());
     }
+}
+
+/// Makes this process one of its own, under `name`: no signal stops it any more but SIGKILL, no terminal has it in its
+/// session, and of the files that it inherited it keeps the first three. The first must be a socket whose other end was
+/// made by the same user: a program with more rights than its user serves nobody who runs it.
+pub(super) fn leave_parent(name: &CStr) -> io::Result<()> {
+    let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: 0 };
+    let mut length = size_of_val(&peer) as libc::socklen_t;
+    // SAFETY: getsockopt(2) writes at most `length` bytes, the size of the struct that SO_PEERCRED gives, into it.
+    let result =
+        unsafe { libc::getsockopt(0, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &raw mut length) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: geteuid(2) takes nothing and cannot fail.
+    if peer.uid != unsafe { libc::geteuid() } {
+        return Err(io::Error::from_raw_os_error(libc::EPERM));
+    }
+    block_signals();
+    // SAFETY: setsid(2) takes nothing; it fails for a leader of a process group only, which a child just started is not.
+    // PR_SET_NAME reads the terminated string. close_range(2) closes files that nobody in this program has opened: it
+    // has only begun. Before Linux 5.9 there is no such call, and they stay open.
+    unsafe {
+        libc::setsid();
+        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+        libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32);
+    }
+    Ok(())
 }

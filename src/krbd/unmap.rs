@@ -39,7 +39,7 @@ pub struct UnmapOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unmapped {
-    /// As it was right before.
+    /// As it was found, or given.
     pub device: Device,
     /// How often it was written to the kernel: 1, and one more for each time that it was busy.
     pub attempts: u32,
@@ -111,7 +111,7 @@ impl Krbd {
     pub fn unmap(&self, target: impl Into<Target>, options: &UnmapOptions) -> Result<Vec<Unmapped>> {
         let target = target.into();
         let deadline = Deadline::after(options.deadline);
-        let mut meant = self.find(target.clone()).map_err(|error| error.at(Stage::Preflight))?;
+        let mut meant = self.meant_by(&target).map_err(|error| error.at(Stage::Preflight))?;
         let chosen = match (meant.len(), options.if_several) {
             (0, _) => {
                 return Err(Error::new(ErrorKind::NotMapped, OPERATION).with_object(target).at(Stage::Preflight));
@@ -156,17 +156,20 @@ impl Krbd {
         }
     }
 
-    /// One write, on a thread of its own: the kernel may not give it back.
+    /// One write. Where the caller has a deadline it is done on a thread of its own: the kernel may not give it back.
     fn remove(&self, device: &Device, force: bool, deadline: Deadline) -> Result<()> {
         let request = format!("{}{}", device.id, if force { " force" } else { "" });
         let (krbd, meant) = (self.clone(), device.clone());
         let work = move || {
-            let file = krbd.bus_file("remove");
+            let writer = krbd.writer(OPERATION).map_err(|error| error.with_object(&meant))?;
             if krbd.same(&meant).map_err(|error| error.at(Stage::Preflight))?.is_none() {
                 return Err(not_mapped(&meant).at(Stage::Preflight));
             }
-            (krbd.bus.0)(&file, request.as_bytes()).map_err(|error| krbd.explain_remove(&meant, error))
+            writer.write("remove", request.as_bytes(), None).map_err(|error| krbd.explain_remove(&meant, error))
         };
+        if deadline.left().is_none() {
+            return work();
+        }
         let pending = Pending::start("krbd-unmap", work, drop)?;
         pending.wait_until(deadline).unwrap_or_else(|| {
             Err(Error::new(ErrorKind::TimedOut, OPERATION)
@@ -177,8 +180,9 @@ impl Krbd {
     }
 
     fn explain_remove(&self, device: &Device, BusError(stage, error): BusError) -> Error {
-        let errno = error.raw_os_error().unwrap_or(libc::EIO);
-        let failed = Error::from_errno(OPERATION, errno).with_object(device).at(stage);
+        let errno = error.raw_os_error();
+        let failed = Error::from_io(OPERATION, error).with_object(device).at(stage);
+        let Some(errno) = errno else { return failed };
         match errno {
             _ if stage == Stage::Open => open_failed(failed, errno, &self.sysfs.bus()),
             libc::EPERM if preflight::is_privileged(&self.proc) == Some(false) => not_privileged(failed),

@@ -2,6 +2,7 @@
 //! the other. The cluster is outside.
 
 mod busy;
+mod detached;
 mod environment;
 mod holder;
 mod listing;

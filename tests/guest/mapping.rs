@@ -242,11 +242,10 @@ fn an_unreachable_monitor_is_the_kernels_time_out_or_the_callers_deadline() {
 #[test]
 fn a_map_that_completes_after_its_deadline_is_unmapped_again_if_it_was_discarded() {
     let image = TestImage::new("late");
-    let osd = outside(&["cat", &cluster_file("run/osd.0.pid")]);
-    outside(&["kill", "-STOP", osd.trim()]);
+    let osd = StoppedOsd::new();
     let result = krbd().map(&request(&image.0).deadline(Duration::from_millis(500)));
     let discarded = result.as_ref().is_err_and(|error| pending(error).discard());
-    outside(&["kill", "-CONT", osd.trim()]);
+    drop(osd);
     let error = result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     assert!(discarded);
@@ -262,20 +261,14 @@ fn an_unmap_that_waits_for_the_cluster_frees_the_caller() {
     // The lock is what the removal must give back.
     fs::OpenOptions::new().write(true).open(&device.node).unwrap().write_all_at(&[1; 512], 0).unwrap();
     run("udevadm", &["settle"]);
-    let osd = outside(&["cat", &cluster_file("run/osd.0.pid")]);
-    outside(&["kill", "-STOP", osd.trim()]);
+    let osd = StoppedOsd::new();
     let result = krbd().unmap(&device, &UnmapOptions::new().deadline(Duration::from_secs(2)));
-    outside(&["kill", "-CONT", osd.trim()]);
+    drop(osd);
     let error = result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
     let Details::PendingUnmap(pending) = error.details() else { panic!("{error:?}") };
     pending.wait(Some(PATIENCE)).unwrap().unwrap();
     assert_eq!(krbd().find(image.spec()).unwrap(), []);
-}
-
-/// A path in the cluster's own directory, outside.
-fn cluster_file(name: &str) -> String {
-    format!("{}/{name}", std::env::var("RBD_TEST_CLUSTER").unwrap())
 }
 
 #[test]

@@ -112,6 +112,24 @@ pub fn until<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// The cluster's OSD, stopped outside: it answers again when this is dropped.
+pub struct StoppedOsd(String);
+
+impl StoppedOsd {
+    pub fn new() -> Self {
+        let file = format!("{}/run/osd.0.pid", std::env::var("RBD_TEST_CLUSTER").unwrap());
+        let pid = outside(&["cat", &file]).trim().to_owned();
+        outside(&["kill", "-STOP", &pid]);
+        Self(pid)
+    }
+}
+
+impl Drop for StoppedOsd {
+    fn drop(&mut self) {
+        outside(&["kill", "-CONT", &self.0]);
+    }
+}
+
 /// An image of 64 MiB; its mappings go with it.
 pub struct TestImage(pub String);
 

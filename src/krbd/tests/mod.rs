@@ -1,5 +1,6 @@
 //! The driver against a host that the test writes: for what the real kernel cannot be made to do.
 
+mod helping;
 mod listing;
 mod mapping;
 mod requests;

@@ -1,0 +1,166 @@
+//! The helper process: what it is asked, and what it does.
+//!
+//! One socket, its standard input, carries everything. It gets the directories once and says that it is ready; then for
+//! each write it gets the file's name, the text and the key, answers with stage and errno, and waits for a byte that
+//! says that the answer has come to somebody.
+
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use super::cephx_key::CephxKey;
+use super::failure::Stage;
+use super::origin::Origin;
+use super::unmap::UnmapOptions;
+use super::{BusError, Krbd, sys};
+use crate::secret::Secret;
+
+/// A key on its way to the kernel's keyring: what it is called there, and its text.
+pub(super) type NamedKey<'a> = (String, &'a Secret);
+
+/// More than any part of a request has.
+const LONGEST: u32 = 1 << 16;
+
+// --- both ends -------------------------------------------------------------------------------------------------------
+
+/// Writes each part with its length before it.
+fn send(mut stream: &UnixStream, parts: &[&[u8]]) -> io::Result<()> {
+    // Of the full length from the start: a vector that grows leaves copies of the secret behind.
+    let mut message = Zeroizing::new(Vec::with_capacity(parts.iter().map(|part| 4 + part.len()).sum()));
+    for part in parts {
+        let length = u32::try_from(part.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        message.extend_from_slice(&length.to_le_bytes());
+        message.extend_from_slice(part);
+    }
+    stream.write_all(&message)
+}
+
+fn receive(mut stream: &UnixStream) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length);
+    if length > LONGEST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut part = Zeroizing::new(vec![0; length as usize]);
+    stream.read_exact(&mut part)?;
+    Ok(part)
+}
+
+fn byte(mut stream: &UnixStream) -> io::Result<()> {
+    stream.read_exact(&mut [0])
+}
+
+// --- the end that asks -----------------------------------------------------------------------------------------------
+
+/// Tells the helper where the host's directories are, and waits until it is ready.
+pub(super) fn greet(stream: &UnixStream, krbd: &Krbd) -> io::Result<()> {
+    let directories = [&krbd.sysfs.root, &krbd.sysfs.dev, &krbd.proc];
+    send(stream, &directories.map(|path| path.as_os_str().as_bytes()))?;
+    byte(stream)
+}
+
+/// Has the helper write `text` to the bus. An error of the outer kind means that it did not answer.
+pub(super) fn ask(
+    mut stream: &UnixStream,
+    verb: &str,
+    text: &[u8],
+    key: Option<NamedKey<'_>>,
+) -> io::Result<Result<(), BusError>> {
+    let (name, secret) = match &key {
+        Some((name, secret)) => (name.as_str(), secret.expose()),
+        None => ("", ""),
+    };
+    let mut answer = [0; 5];
+    send(stream, &[verb.as_bytes(), text, name.as_bytes(), secret.as_bytes()])?;
+    stream.read_exact(&mut answer)?;
+    stream.write_all(b"+")?;
+    let [stage, errno @ ..] = answer;
+    let stage = match stage {
+        0 => return Ok(Ok(())),
+        1 => Stage::AddKey,
+        2 => Stage::Open,
+        _ => Stage::Write,
+    };
+    Ok(Err(BusError(stage, io::Error::from_raw_os_error(i32::from_le_bytes(errno)))))
+}
+
+fn answer(result: &Result<(), BusError>) -> [u8; 5] {
+    let Err(BusError(stage, error)) = result else { return [0; 5] };
+    let stage = match stage {
+        Stage::AddKey => 1,
+        Stage::Open => 2,
+        _ => 3,
+    };
+    let [a, b, c, d] = error.raw_os_error().unwrap_or(libc::EIO).to_le_bytes();
+    [stage, a, b, c, d]
+}
+
+// --- the helper ------------------------------------------------------------------------------------------------------
+
+/// Serves one program until that closes its end. What it mapped for a program that is no longer there to be told, it
+/// unmaps again.
+pub(super) fn serve(stream: &UnixStream) -> io::Result<()> {
+    let directory = || receive(stream).map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(&path)));
+    let krbd = Krbd::with_roots(directory()?, directory()?, directory()?);
+    serve_with(&krbd, stream)
+}
+
+/// The same with a driver that is known already.
+pub(super) fn serve_with(krbd: &Krbd, mut stream: &UnixStream) -> io::Result<()> {
+    stream.write_all(b"+")?;
+    loop {
+        let verb = match receive(stream) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            verb => verb?,
+        };
+        let text = receive(stream)?;
+        let key = (receive(stream)?, receive(stream)?);
+        // The key is in the thread's keyring and goes with the thread.
+        let result = std::thread::scope(|scope| {
+            let write = scope.spawn(|| carry_out(krbd, &verb, &text, &key));
+            write.join().unwrap_or_else(|_| Err(BusError(Stage::Write, io::Error::from_raw_os_error(libc::EIO))))
+        });
+        let told = stream.write_all(&answer(&result)).and_then(|()| byte(stream));
+        if told.is_err() && result.is_ok() && *verb == b"add" {
+            undo(krbd, &text);
+        }
+        told?;
+    }
+}
+
+type Part = Zeroizing<Vec<u8>>;
+
+fn carry_out(krbd: &Krbd, verb: &[u8], text: &[u8], (name, secret): &(Part, Part)) -> Result<(), BusError> {
+    let invalid = || BusError(Stage::Write, io::Error::from_raw_os_error(libc::EINVAL));
+    let utf8 = |part| str::from_utf8(part).map_err(|_| invalid());
+    if !name.is_empty() {
+        let key = CephxKey::decode(&Secret::new(utf8(secret)?)).map_err(|_| invalid())?;
+        sys::add_ceph_key(utf8(name)?, &key).map_err(|error| BusError(Stage::AddKey, error))?;
+    }
+    (krbd.bus.0)(&krbd.bus_file(utf8(verb)?), text)
+}
+
+/// Unmaps what bears the mark at the end of this text.
+fn undo(krbd: &Krbd, text: &[u8]) {
+    let mark = str::from_utf8(text).ok().and_then(|text| text.rsplit(' ').next()?.parse::<Origin>().ok());
+    let devices = krbd.list().unwrap_or_default();
+    if let Some(device) = devices.iter().find(|device| mark.is_some() && device.origin() == mark) {
+        // There is nobody to tell.
+        let _ = krbd.unmap(device, &UnmapOptions::new());
+    }
+}
+
+/// Leaves everything of the program that started this process: session, terminal, directory, open files. Then serves
+/// it; the process ends with that.
+pub(super) fn run() -> ! {
+    let served = sys::leave_parent(c"krbd-helper").and_then(|()| {
+        let stream = UnixStream::from(std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned()?);
+        std::env::set_current_dir(Path::new("/"))?;
+        serve(&stream)
+    });
+    std::process::exit(if served.is_ok() { 0 } else { 1 })
+}

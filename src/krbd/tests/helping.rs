@@ -1,0 +1,94 @@
+//! The helper process's two ends, on two threads.
+
+use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
+
+use super::*;
+use crate::krbd::helper::{ask, serve_with};
+
+const MARK: &str = "origin=-/0/7/0/00000000000000aa";
+
+/// What `program` gets from a helper of this driver, which has ended by then.
+fn with_helper<T>(krbd: &Krbd, program: impl FnOnce(&UnixStream) -> T) -> T {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    std::thread::scope(|scope| {
+        let helper = scope.spawn(move || serve_with(krbd, &theirs));
+        std::io::Read::read_exact(&mut &ours, &mut [0]).unwrap();
+        let result = program(&ours);
+        drop(ours);
+        // A program that is gone is no reason to panic.
+        let _ = helper.join().unwrap();
+        result
+    })
+}
+
+#[test]
+fn a_helper_writes_what_it_is_asked_to_and_tells_how_that_went() {
+    let host = Host::new();
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&written);
+    let krbd = host.with_kernel(move |_, file, request| {
+        seen.lock().unwrap().push(format!("{file} {request}"));
+        if request == "3" { errno(libc::EBUSY) } else { Ok(()) }
+    });
+    with_helper(&krbd, |stream| {
+        ask(stream, "add", b"a b c d -", None).unwrap().map_err(|error| error.1).unwrap();
+        let BusError(stage, error) = ask(stream, "remove", b"3", None).unwrap().unwrap_err();
+        assert_eq!((stage, error.raw_os_error()), (Stage::Write, Some(libc::EBUSY)));
+        ask(stream, "remove", b"4", None).unwrap().map_err(|error| error.1).unwrap();
+    });
+    assert_eq!(
+        *written.lock().unwrap(),
+        ["add_single_major a b c d -", "remove_single_major 3", "remove_single_major 4"]
+    );
+}
+
+#[test]
+fn what_was_mapped_for_a_program_that_is_gone_is_unmapped_again_and_nothing_else() {
+    let host = Host::new();
+    host.add(0, FSID_1, ["kube", "", "pvc-1", "-"]);
+    host.set(0, "config_info", &MARK.replace("aa", "bb"));
+    let krbd = host.with_kernel(|bus, file, request| {
+        if file == "add_single_major" {
+            add_device(bus, 1, ["kube", "", "pvc-1", "-"]);
+            fs::write(bus.join("devices/1/config_info"), request).unwrap();
+            return Ok(());
+        }
+        assert_eq!(request, "1");
+        fs::remove_dir_all(bus.join("devices/1"))
+    });
+    let request = format!("192.0.2.1 name=admin kube pvc-1 - {MARK}");
+    with_helper(&krbd, |mut stream| {
+        let parts =
+            ["add", &request, "", ""].map(|part| [&(part.len() as u32).to_le_bytes(), part.as_bytes()].concat());
+        io::Write::write_all(&mut stream, &parts.concat()).unwrap();
+    });
+    assert_eq!(krbd.list().unwrap().iter().map(|device| device.id).collect::<Vec<_>>(), [0]);
+}
+
+#[test]
+fn a_helper_that_has_ended_is_no_answer() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    drop(theirs);
+    assert!(ask(&ours, "add", b"text", None).is_err());
+}
+
+#[test]
+fn a_length_that_no_request_has_ends_the_helper() {
+    let host = Host::new();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    io::Write::write_all(&mut &ours, &u32::MAX.to_le_bytes()).unwrap();
+    let error = serve_with(&host.krbd(), &theirs).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+}
+
+/// Run again, such a program would do its own work once more instead of the helper's.
+#[test]
+fn a_program_that_cannot_be_a_helper_is_not_run_as_one() {
+    let host = Host::new();
+    host.add(0, FSID_1, ["kube", "", "pvc-1", "-"]);
+    let krbd = host.krbd().detached();
+    let error = krbd.map(&request("kube/pvc-1")).unwrap_err();
+    assert_eq!((error.kind(), error.stage()), (ErrorKind::Unsupported, Some(Stage::Preflight)));
+    assert_eq!(krbd.unmap(0, &UnmapOptions::new()).unwrap_err().kind(), ErrorKind::Unsupported);
+}
