@@ -124,6 +124,27 @@ fn a_user_who_may_not_write_is_told_so() {
     unmap(&looker.map(&image.spec(), &MapOptions::new().read_only()).unwrap());
 }
 
+#[test]
+fn a_shared_client_that_is_blocklisted_is_named_with_its_device() {
+    let image = TestImage::new("fenced");
+    let options: MapOptions = "osd_idle_ttl=58".parse().unwrap();
+    let device = attach().map(&image.spec(), &options).unwrap();
+    ceph(&["osd", "blocklist", "add", &device.client_address.unwrap().to_string(), "600"]);
+    until(PATIENCE, || (image.watchers() == "Watchers: none\n").then_some(()));
+    let error = attach().map(&image.spec(), &options).unwrap_err();
+    assert_eq!((error.kind(), error.errno()), (ErrorKind::Blocklisted, Some(libc::ESHUTDOWN)));
+    let Details::Explanation(explanation) = error.details() else { panic!("{error:?}") };
+    let cause = &explanation.causes[0];
+    assert_eq!(cause.support, Support::Certain);
+    assert!(
+        cause.evidence.contains(device.node.to_str().unwrap()) && cause.remedy.contains("noshare"),
+        "{explanation}"
+    );
+    unmap(&attach().map(&image.spec(), &options.no_share()).unwrap());
+    unmap(&device);
+    ceph(&["osd", "blocklist", "rm", &device.client_address.unwrap().to_string()]);
+}
+
 /// A process in a mount namespace of its own; it ends with the guard.
 struct Namespace(Child);
 

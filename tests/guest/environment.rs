@@ -2,7 +2,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use rbd::krbd::{ModuleState, UnmapOptions};
+use rbd::krbd::{Credentials, IfSeveral, MapRequest, ModuleState, Stage, UnmapOptions};
+use rbd::{ErrorKind, Secret};
 
 use crate::support::*;
 
@@ -73,6 +74,47 @@ fn in_another_mount_namespace_maps_work() {
     krbd().unmap(std::path::Path::new(out.trim()), &UnmapOptions::new()).unwrap();
 }
 
+/// Has add_key(2) give EPERM in this thread and those that it starts, as the filters of container engines do.
+fn forbid_add_key() {
+    let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut program = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0), // the call's number
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_add_key as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: PR_SET_SECCOMP reads the filter and the program that it points to, and copies both.
+    let result = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn where_add_key_is_forbidden_the_key_goes_among_the_options_if_that_is_allowed() {
+    let image = TestImage::new("filtered");
+    let filtered = || {
+        forbid_add_key();
+        let refused = krbd().map(&request(&image.0)).unwrap_err();
+        (refused, krbd().map(&request(&image.0).allow_secret_in_options()).unwrap())
+    };
+    let (refused, device) = std::thread::scope(|scope| scope.spawn(filtered).join().unwrap());
+    assert_eq!((refused.kind(), refused.stage()), (ErrorKind::PermissionDenied, Some(Stage::AddKey)));
+    assert!(refused.to_string().contains("add_key(2)"), "{refused}");
+    let shown = std::fs::read_to_string(format!("/sys/bus/rbd/devices/{}/config_info", device.id)).unwrap();
+    assert!(shown.contains(",secret=A"), "the kernel shows it to root");
+    assert!(device.config.as_ref().unwrap().as_str().contains("name=admin,secret=… "), "{device:?}");
+    unmap(&device);
+    // A wrong one in this way is the cluster's refusal as well.
+    let wrong = Credentials::new("admin", Secret::new("AQBRHFNlAAAAABAAo9K/oNuuDNdSqbRnkTIWhw=="));
+    let request = MapRequest::new(config().monitors().unwrap(), wrong, image.spec()).allow_secret_in_options();
+    let wrong = || {
+        forbid_add_key();
+        krbd().map(&request).unwrap_err()
+    };
+    let refused = std::thread::scope(|scope| scope.spawn(wrong).join().unwrap());
+    assert_eq!((refused.errno(), refused.stage()), (Some(libc::EACCES), Some(Stage::Write)));
+}
+
 /// A device that was taken away by force, or that udev still has open, keeps the module for a moment after it has left sysfs.
 fn unload_module() {
     let unload = || Command::new("modprobe").args(["-r", "rbd"]).stderr(Stdio::null()).status().unwrap();
@@ -91,6 +133,14 @@ fn a_module_with_a_major_for_each_device_is_served_through_the_other_files() {
     for device in &devices {
         unmap(device);
     }
+
+    // There are 255 numbers, and other drivers have theirs. Nobody waits for udev, which would be at it for minutes.
+    run("udevadm", &["control", "--exit"]);
+    let refused = (0..256).find_map(|_| image.map("ro").err()).unwrap();
+    println!("{refused}");
+    assert_eq!((refused.kind(), refused.errno()), (ErrorKind::OutOfMajors, Some(libc::EBUSY)));
+    krbd().unmap(image.spec(), &UnmapOptions::new().if_several(IfSeveral::All)).unwrap();
+    run("/lib/systemd/systemd-udevd", &["--daemon"]);
     unload_module();
     run("modprobe", &["rbd"]);
     assert_eq!(krbd().module(), ModuleState::Loaded { single_major: Some(true) });

@@ -96,6 +96,27 @@ fn a_lock_that_is_not_given_up_is_held() {
 }
 
 #[test]
+fn an_owner_that_does_not_answer_is_waited_for_as_long_as_lock_timeout_says() {
+    let image = TestImage::new("waited");
+    // It has the lock and is stopped before anybody asks for it; it watches on until the cluster finds it dead.
+    let script = format!(
+        "sleep 300 | {}/tests/cluster/hold-image {} >/dev/null 2>&1 & \
+         until rbd lock ls {} | grep -q client; do :; done; kill -STOP $! && echo $!",
+        env!("CARGO_MANIFEST_DIR"),
+        image.0,
+        image.0
+    );
+    let holder = outside(&["setsid", "sh", "-c", &script]);
+    let start = std::time::Instant::now();
+    let result = krbd().map(&request(&image.0).options(options("exclusive,lock_timeout=4,noshare")));
+    outside(&["kill", "-KILL", holder.trim()]);
+    let error = result.unwrap_err();
+    println!("{error}, after {:?}", start.elapsed());
+    assert_eq!((error.kind(), error.errno()), (ErrorKind::LockHeld, Some(libc::ETIMEDOUT)));
+    assert!(error.to_string().contains("lock_timeout"), "{error}");
+}
+
+#[test]
 fn a_blocklisted_client_loses_its_watch_and_spoils_the_next_shared_map() {
     let image = TestImage::new("fenced");
     let device = image.map("osd_idle_ttl=59").unwrap();
