@@ -171,8 +171,7 @@ fn last_closed() -> Arc<Mutex<BTreeMap<String, Instant>>> {
 
 fn listing() {
     const COUNT: usize = 200;
-    // Nobody here waits for udev, whose events would keep the guest busy for minutes.
-    run("udevadm", &["control", "--exit"]);
+    let _without = WithoutUdev::new();
     let images: Vec<_> =
         (0..4).map(|n| TestImage::with(&format!("rbd/listed{n}"), &["--image-feature", "layering"])).collect();
     for n in 0..COUNT {
@@ -202,7 +201,6 @@ fn listing() {
     for image in &images {
         krbd.unmap(image.spec(), &UnmapOptions::new().if_several(IfSeveral::All)).unwrap();
     }
-    run("/lib/systemd/systemd-udevd", &["--daemon"]);
 }
 
 /// The files that a list is made of, in the fewest calls that read them.

@@ -121,27 +121,45 @@ fn unload_module() {
     until(PATIENCE, || unload().success().then_some(()));
 }
 
+/// The module with `single_major=N`, until this is dropped.
+struct MajorForEachDevice(());
+
+impl MajorForEachDevice {
+    fn new() -> Self {
+        assert!(krbd().list().unwrap().is_empty());
+        unload_module();
+        run("modprobe", &["rbd", "single_major=N"]);
+        assert_eq!(krbd().module(), ModuleState::Loaded { single_major: Some(false) });
+        Self(())
+    }
+}
+
+impl Drop for MajorForEachDevice {
+    fn drop(&mut self) {
+        unload_module();
+        run("modprobe", &["rbd"]);
+    }
+}
+
 #[test]
 fn a_module_with_a_major_for_each_device_is_served_through_the_other_files() {
+    let _module = MajorForEachDevice::new();
     let image = TestImage::new("majors");
-    assert!(krbd().list().unwrap().is_empty());
-    unload_module();
-    run("modprobe", &["rbd", "single_major=N"]);
-    assert_eq!(krbd().module(), ModuleState::Loaded { single_major: Some(false) });
     let devices = [image.map("").unwrap(), image.map("").unwrap()];
     assert_ne!(devices[0].number.major(), devices[1].number.major());
     for device in &devices {
         unmap(device);
     }
+}
 
-    // There are 255 numbers, and other drivers have theirs. Nobody waits for udev, which would be at it for minutes.
-    run("udevadm", &["control", "--exit"]);
+#[test]
+fn a_map_that_finds_no_major_number_left_says_so() {
+    let _module = MajorForEachDevice::new();
+    let image = TestImage::new("numbers");
+    let _without = WithoutUdev::new();
+    // There are 255, and other drivers have theirs.
     let refused = (0..256).find_map(|_| image.map("ro").err()).unwrap();
     println!("{refused}");
     assert_eq!((refused.kind(), refused.errno()), (ErrorKind::OutOfMajors, Some(libc::EBUSY)));
     krbd().unmap(image.spec(), &UnmapOptions::new().if_several(IfSeveral::All)).unwrap();
-    run("/lib/systemd/systemd-udevd", &["--daemon"]);
-    unload_module();
-    run("modprobe", &["rbd"]);
-    assert_eq!(krbd().module(), ModuleState::Loaded { single_major: Some(true) });
 }

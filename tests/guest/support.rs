@@ -173,8 +173,26 @@ impl Drop for TestImage {
     }
 }
 
+/// However long udev looks into the device.
 pub fn unmap(device: &Device) -> u32 {
-    krbd().unmap(device, &UnmapOptions::new().deadline(PATIENCE)).unwrap()[0].attempts
+    let options = UnmapOptions::new().busy_retries(u32::MAX).deadline(PATIENCE);
+    krbd().unmap(device, &options).unwrap()[0].attempts
+}
+
+/// No udev, whose events for very many devices would keep the guest busy for minutes; it is back when this is dropped.
+pub struct WithoutUdev(());
+
+impl WithoutUdev {
+    pub fn new() -> Self {
+        run("udevadm", &["control", "--exit"]);
+        Self(())
+    }
+}
+
+impl Drop for WithoutUdev {
+    fn drop(&mut self) {
+        run("/lib/systemd/systemd-udevd", &["--daemon"]);
+    }
 }
 
 /// A program in the guest that must succeed.
