@@ -1,7 +1,7 @@
 //! `rbd device map`
 
 use rbd::attach::Attach;
-use rbd::krbd::{Krbd, MapOptions, Stage};
+use rbd::krbd::{Krbd, MapOption, MapOptions, Stage};
 use rbd::rados::ClusterBuilder;
 use rbd::{ErrorKind, Features, Image};
 
@@ -45,7 +45,7 @@ fn run(arguments: &Arguments, builder: &ClusterBuilder) -> Result<(), Stop> {
     names.snapshot = snapshot;
 
     let (krbd, spec) = (Krbd::new(), names.spec().map_err(|error| failed("rbd: map failed", &error))?);
-    let defaults = image.config("rbd_default_map_options").and_then(|text| text.parse());
+    let defaults = image.config("rbd_default_map_options").and_then(|text| parse(&text));
     let defaults = defaults.map_err(|error| option_error("couldn't parse default map options", &error))?;
     let request = Attach::new(&cluster, &krbd).request(&spec, &options.or(&defaults));
     let request = request.map_err(|error| {
@@ -70,8 +70,7 @@ fn run(arguments: &Arguments, builder: &ClusterBuilder) -> Result<(), Stop> {
 fn options(arguments: &Arguments) -> Result<MapOptions, Stop> {
     let mut options = MapOptions::new();
     for text in arguments.all("options") {
-        let more = text.parse::<MapOptions>();
-        let more = more.map_err(|error| option_error("couldn't parse map options", &error))?;
+        let more = parse(text).map_err(|error| option_error("couldn't parse map options", &error))?;
         options = more.or(&options);
     }
     if arguments.has("read-only") {
@@ -81,6 +80,15 @@ fn options(arguments: &Arguments) -> Result<MapOptions, Stop> {
         options = options.exclusive();
     }
     Ok(options)
+}
+
+/// The original takes a value of a flag, such as `ro=yes`, and does not look at it.
+fn parse(text: &str) -> rbd::Result<MapOptions> {
+    let words = text.split(',').map(|word| match word.split_once('=') {
+        Some((flag, _)) if flag.parse::<MapOption>().is_ok() => flag,
+        _ => word,
+    });
+    words.collect::<Vec<_>>().join(",").parse()
 }
 
 /// The library's hint has the original's words.
