@@ -42,7 +42,7 @@
 //! | `buildtime-bindgen` | no | bindings made from the installed headers | libclang and the headers, to build |
 //! | `tracing` | no | an event for each call to the cluster | |
 //!
-//! Without any the crate is its values, [`krbd`], [`config`] and [`holder`], and links no library of Ceph.
+//! Without any the crate is its values, [`krbd`], [`config`], [`holder`] and [`remedy`], and links no library of Ceph.
 
 #![deny(unsafe_code)]
 

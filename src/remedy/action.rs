@@ -49,7 +49,7 @@ pub enum Action {
     },
     /// `swapoff`: what is swapped out goes back to memory.
     SwapOff(Swap),
-    /// `umount` in the mount's namespace.
+    /// `umount` in the mount's namespace, and with it wherever that propagates (`mount_namespaces(7)`).
     Unmount(Mount),
     /// `umount --lazy` in the mount's namespace: it goes out of sight with all that is mounted below it. What is open in
     /// it stays open, and keeps the device, until it is closed.

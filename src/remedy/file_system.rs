@@ -1,6 +1,7 @@
 //! Unmounting, and swap space: what is named by a path, which means what it means in one mount namespace only.
 
 use std::io;
+use std::thread;
 
 use rustix::fs::CWD;
 use rustix::mount::UnmountFlags;
@@ -47,11 +48,13 @@ pub(super) fn swapoff(swap: &Swap, on: DeviceNumber, mounts: &[Mount]) -> Result
     let mut last = Error::new(ErrorKind::NotFound, "end swapping").with_object(Shown(&swap.path));
     let places = std::iter::once(None).chain(mounts.iter().map(Some));
     for place in places {
-        let tried = std::thread::scope(|scope| scope.spawn(|| swapoff_at(swap, on, mounts, place)).join());
-        match tried {
-            Ok(Ok(true)) => return Ok(Outcome::Done),
-            Ok(Ok(false)) | Err(_) => {}
-            Ok(Err(error)) => last = failed(error),
+        match thread::scope(|scope| {
+            let tried = thread::Builder::new().spawn_scoped(scope, || swapoff_at(swap, on, mounts, place))?;
+            tried.join().unwrap_or(Ok(false))
+        }) {
+            Ok(true) => return Ok(Outcome::Done),
+            Ok(false) => {}
+            Err(error) => last = failed(error),
         }
     }
     Err(last)
