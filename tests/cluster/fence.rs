@@ -12,7 +12,8 @@ use rbd::{Cluster, Details, EntityAddress, ErrorKind, ImageSpec, Result};
 use super::library::{OwnPool, connect, image};
 use super::support::{Paused, PrivateCluster, TestCluster, example, poll_until, stdout, unique};
 
-const ASK: Duration = Duration::from_secs(1);
+/// Only who is silent makes it wait so long.
+const ASK: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A client that writes to an image, keeps it open, and writes again whenever it is told to.
@@ -54,7 +55,7 @@ impl Writer {
     /// for a lock that it has lost.
     fn writes(&mut self, text: &str) -> bool {
         writeln!(self.child.stdin.as_mut().unwrap(), "{text}").unwrap();
-        self.said.recv_timeout(5 * ASK).is_ok_and(|said| said == "written")
+        self.said.recv_timeout(Duration::from_secs(5)).is_ok_and(|said| said == "written")
     }
 
     fn pause(&self) -> Paused {
@@ -315,16 +316,16 @@ fn the_examples_tell_the_story() {
     let mut writer = Writer::new(TestCluster::shared(), &spec);
     let id = story.user().id.unwrap();
     let client = format!("client.{id}");
-    let refused = run("fence", &[&spec, &client, "--even-if-local", "--ask", "1"]);
+    let refused = run("fence", &[&spec, &client, "--even-if-local", "--ask", "3"]);
     let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr.contains("it is alive: it has acknowledged a notify"), "{stderr}");
 
     let paused = writer.pause();
     let users =
-        stdout(&mut TestCluster::shared().command(example("image_users").to_str().unwrap(), [&spec, "--ask=1"]));
+        stdout(&mut TestCluster::shared().command(example("image_users").to_str().unwrap(), [&spec, "--ask=3"]));
     assert!(users.contains(&client) && users.contains("silent: it does not answer"), "{users}");
-    let fenced = run("fence", &[&spec, &client, "--even-if-local", "--ask", "1", "--hours", "1"]);
+    let fenced = run("fence", &[&spec, &client, "--even-if-local", "--ask", "3", "--hours", "1"]);
     let said = String::from_utf8_lossy(&fenced.stdout).into_owned();
     assert!(fenced.status.success(), "{fenced:?}");
     assert!(said.contains("is refused by the cluster for 3600 s") && said.contains("its lock"), "{said}");

@@ -13,7 +13,8 @@ use rbd::{Cluster, Details, ErrorKind, Pool, Usage, WatcherKind};
 use super::library::{OwnPool, connect, create_format_1, image};
 use super::support::{PrivateCluster, TestCluster, poll_until, unique};
 
-const ASK: Duration = Duration::from_secs(2);
+/// Only who is silent makes it wait so long.
+const ASK: Duration = Duration::from_secs(5);
 
 fn create(pool: &Pool, name: &str) {
     pool.create_image(&image(name), 8 << 20, &ImageOptions::new()).unwrap();
@@ -64,6 +65,23 @@ fn an_image_that_nobody_uses_and_one_in_the_trash() {
     let writer = pool.open_by_id(&id).unwrap();
     assert_eq!(Usage::of_id(&pool, &id).unwrap().clients.len(), 1);
     drop(writer);
+}
+
+#[test]
+fn an_image_in_a_namespace_and_one_of_format_1() {
+    let pool = OwnPool::new();
+    TestCluster::shared().rbd(["namespace", "create", &pool.spec("tenant")]);
+    let tenant = pool.in_namespace(Some(&"tenant".parse().unwrap())).unwrap();
+    create(&tenant, "image");
+    create_format_1(&pool, "old");
+    let held = TestCluster::shared().hold_image(&pool.spec("tenant/image"));
+    let opened = pool.open("old").unwrap();
+    for name in ["tenant/image", "old"] {
+        let usage = of(&Survey::new(&pool.cluster()).ask_watchers(ASK), &pool, name);
+        assert_eq!((usage.name(), usage.clients.len()), (pool.spec(name), 1));
+        assert_eq!((usage.clients[0].state, usage.unseen.len()), (State::Alive, 0), "{usage}");
+    }
+    drop((held, opened));
 }
 
 #[test]
