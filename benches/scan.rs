@@ -2,9 +2,9 @@
 
 mod ground;
 mod interleaved;
+mod memory;
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use ground::Ground;
 use interleaved::{Peer, compare};
@@ -17,12 +17,11 @@ const HELD: usize = 5;
 /// `rbd status` is run for this many, and what it takes is scaled.
 const SAMPLE: usize = 30;
 
-/// Set for a child of this program that does nothing but scan the pool of this name.
-const MEMORY_OF: &str = "RBD_BENCH_MEMORY_OF";
-
 fn main() {
-    if let Ok(pool) = std::env::var(MEMORY_OF) {
-        return memory_of_a_scan(&pool);
+    if let Some(pool) = memory::pool_of_child() {
+        let cluster = ground::connect();
+        let scan = cluster.pool(pool.as_str()).unwrap().scan_watchers();
+        return memory::of_a_scan(scan.map(|scanned| scanned.unwrap().watchers.unwrap()));
     }
     let ground = Ground::new("scan");
     let options = ImageOptions::new().features(Features::LAYERING);
@@ -49,11 +48,7 @@ fn main() {
     println!("\n  rbd status for each ({SAMPLE} run, scaled) takes {ratio:.0} times as long; wanted: 100");
     assert!(ratio >= 100.0);
 
-    println!("\nresident memory: its growth over the first scan of a process, at the peak");
-    for _ in 0..5 {
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        assert!(child.env(MEMORY_OF, ground.pool.name().as_str()).status().unwrap().success());
-    }
+    memory::measure(ground.pool.name().as_str());
 }
 
 fn name(n: usize) -> String {
@@ -83,28 +78,4 @@ fn check(ground: &Ground) {
     for n in (0..IMAGES).step_by(IMAGES / HELD / 2) {
         assert_eq!(scanned[&name(n)], status(ground, &name(n)), "{}", name(n));
     }
-}
-
-fn memory_of_a_scan(pool: &str) {
-    let cluster = ground::connect();
-    let pool = cluster.pool(pool).unwrap();
-    let before = resident_kib();
-    let mut peak = before;
-    for (n, scanned) in pool.scan_watchers().enumerate() {
-        scanned.unwrap().watchers.unwrap();
-        if n % 20 == 0 {
-            peak = peak.max(resident_kib());
-        }
-    }
-    let growth = peak.max(resident_kib()) - before;
-    let bytes = growth * 1024 / IMAGES;
-    println!("  {growth} KiB for {IMAGES} images: {bytes} bytes an image; wanted: less than 500");
-    assert!(bytes < 500);
-}
-
-/// Exact, as `VmRSS` and `VmHWM` of `/proc/self/status` are not.
-fn resident_kib() -> usize {
-    let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
-    let resident = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
-    resident.trim().trim_end_matches(" kB").parse().unwrap()
 }

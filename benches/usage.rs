@@ -4,6 +4,7 @@
 #[allow(dead_code)] // What only the other benchmarks use.
 mod ground;
 mod interleaved;
+mod memory;
 
 use std::fs;
 use std::path::Path;
@@ -13,13 +14,18 @@ use interleaved::{Peer, compare};
 use rbd::image::ImageOptions;
 use rbd::krbd::Krbd;
 use rbd::usage::{Client, Survey};
-use rbd::{Features, Fsid, ImageId, ImageName, ImageSpec, Pool};
+use rbd::{Features, Fsid, ImageId, ImageName, ImageSpec, Pool, Usage};
 
 const IMAGES: usize = 1_000;
 /// So many of them have a watcher, and as many are mapped on this host.
 const HELD: usize = 50;
 
 fn main() {
+    if let Some(pool) = memory::pool_of_child() {
+        let cluster = ground::connect();
+        let scan = Usage::of_pool(&cluster.pool(pool.as_str()).unwrap());
+        return memory::of_a_scan(scan.map(|usage| usage.unwrap().clients.unwrap()));
+    }
     let ground = Ground::new("usage");
     let options = ImageOptions::new().features(Features::LAYERING);
     for n in 0..IMAGES {
@@ -32,6 +38,7 @@ fn main() {
 
     one_image(&ground, &krbd, &survey);
     whole_pool(&ground, &survey);
+    memory::measure(ground.pool.name().as_str());
 }
 
 fn name(n: usize) -> String {
