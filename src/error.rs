@@ -248,7 +248,7 @@ impl Error {
         &self.0.details
     }
 
-    /// What to do next, where that is known.
+    /// What to do next, where that is known; of a command that was refused, the cluster's own text as it came.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
@@ -335,13 +335,15 @@ impl fmt::Display for Error {
             write!(f, ": {source:#}")?;
         }
         if let Some(hint) = &inner.hint {
-            write!(f, "; {hint}")?;
+            f.write_str("; ")?;
+            write_in_line(f, hint)?;
         }
         Ok(())
     }
 }
 
-/// Writes what was named, in one line whatever is in it: names may hold line breaks and marks that turn text round.
+/// Writes what was named, or what a daemon said, in one line whatever is in it: names may hold line breaks and marks that
+/// turn text round.
 fn write_in_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     const SHOWN: usize = 512;
     for c in text.chars().take(SHOWN) {
@@ -432,6 +434,9 @@ mod tests {
     fn an_error_is_one_line_whatever_was_named() {
         let error = Error::from_errno("open pool", libc::ENOENT).with_object("a\nb\u{202e}c\u{7}");
         assert_eq!(error.to_string(), "open pool a\\nb\\u{202e}c\\u{7}: not found (errno 2)");
+        let told = Error::from_errno("look up key", libc::EINVAL).with_hint("invalid entity_auth a\n\0");
+        assert_eq!(told.to_string(), "look up key: invalid argument (errno 22); invalid entity_auth a\\n\\u{0}");
+        assert_eq!(told.hint(), Some("invalid entity_auth a\n\0"));
         let long = Error::from_errno("open pool", libc::ENOENT).with_object("x".repeat(4096));
         assert_eq!(long.to_string(), format!("open pool {}…: not found (errno 2)", "x".repeat(512)));
     }

@@ -124,6 +124,11 @@ impl Pool {
     }
 
     /// Up to `length` bytes of an object from `offset` (in bytes); fewer where it ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`stat`](Self::stat); `InvalidInput` for a length of 2 GiB or more, which librados does not take, errno 12
+    /// (ENOMEM, kind `Other`) for one that there is no memory for.
     #[doc(alias = "rados_read")]
     pub fn read(&self, object: impl AsRef<str>, offset: u64, length: usize) -> Result<Vec<u8>> {
         self.ask("read object", object.as_ref(), move |io, object, limit| {

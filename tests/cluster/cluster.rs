@@ -143,6 +143,14 @@ fn the_clusters_own_words_are_in_the_error() {
         assert!(error.hint().is_some_and(|hint| hint.contains(says)), "{error}");
     }
     assert_eq!(library.mon_command(&json!({})).unwrap_err().kind(), ErrorKind::InvalidInput);
+
+    // The monitors say a name again as it was sent; the error stays one line, without a NUL.
+    for (entity, shown) in [("a\nb", "a\\nb"), ("a\0b", "a\\u{0}b")] {
+        let refused = library.auth_key(entity).unwrap_err();
+        assert!(refused.hint().is_some_and(|hint| hint.contains(entity)), "{refused:?}");
+        let text = refused.to_string();
+        assert!(text.contains(&format!("invalid entity_auth {shown}")) && !text.contains(char::is_control), "{text:?}");
+    }
 }
 
 #[test]
