@@ -24,11 +24,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// open image kube/pvc-9: not found (errno 2)
 /// ```
 ///
-/// `{:#}` adds the errors that caused it.
-#[derive(Debug)]
+/// `{:#}` adds the errors that caused it, and so does `{:?}`, which a `main` that returns it and `unwrap` print.
 pub struct Error(Box<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
     operation: Cow<'static, str>,
@@ -342,6 +340,12 @@ impl fmt::Display for Error {
     }
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:#}")
+    }
+}
+
 /// Writes what was named, or what a daemon said, in one line whatever is in it: names may hold line breaks and marks that
 /// turn text round.
 fn write_in_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
@@ -439,6 +443,14 @@ mod tests {
         assert_eq!(told.hint(), Some("invalid entity_auth a\n\0"));
         let long = Error::from_errno("open pool", libc::ENOENT).with_object("x".repeat(4096));
         assert_eq!(long.to_string(), format!("open pool {}…: not found (errno 2)", "x".repeat(512)));
+    }
+
+    #[test]
+    fn a_program_that_returns_it_from_main_ends_with_one_clear_line() {
+        let cause = std::io::Error::other("it went away");
+        let error = Error::new(ErrorKind::InvalidInput, "look up monitor").with_object("a").with_source(cause);
+        assert_eq!(format!("{error:?}"), "look up monitor a: invalid argument: it went away");
+        assert_eq!(format!("{:#?}", Some(&error)), "Some(\n    look up monitor a: invalid argument: it went away,\n)");
     }
 
     #[test]
