@@ -75,11 +75,11 @@ impl Cluster {
         parse_blocklist(&self.command(Daemon::Mon, &command, READ_BLOCKLIST, &"of cluster")?.data)
     }
 
-    /// Refuses to serve a client, for `expiry`, a century at the most. Its address is taken whole, with port and nonce, so
-    /// that no other client of that host is hit.
+    /// Refuses to serve a client, for `expiry`, a century at the most. Its address is taken whole, with port and nonce,
+    /// so that no other client of that host is hit.
     ///
-    /// An OSD refuses once it has the map that says so. This connection has it when the call returns, and every OSD that it
-    /// asks for something from then on has it too, before it answers; others get it within moments.
+    /// An OSD refuses once it has the map that says so. This connection has it when the call returns, and every OSD
+    /// that it asks for something from then on has it too, before it answers; others get it within moments.
     ///
     /// # Errors
     ///
@@ -124,8 +124,8 @@ fn change_blocklist(operation: &str, client: &EntityAddress) -> Value {
     })
 }
 
-/// Reads what `osd blocklist ls` answers. Ceph 16.2 prints two arrays, one after the other: clients, then ranges, which it
-/// prints as if the length of the prefix were a nonce.
+/// Reads what `osd blocklist ls` answers. Ceph 16.2 prints two arrays, one after the other: clients, then ranges, which
+/// it prints as if the length of the prefix were a nonce.
 fn parse_blocklist(answer: &[u8]) -> Result<Vec<BlocklistEntry>> {
     #[derive(Deserialize)]
     struct Entry {

@@ -60,11 +60,12 @@ impl fmt::Display for Suspect {
     }
 }
 
-/// Evicts a client of an image: the cluster refuses it from now on, its lock on the image is broken, and its watch goes.
+/// Evicts a client of an image: the cluster refuses it from now on, its lock on the image is broken, and its watch
+/// goes.
 ///
 /// What it had not written yet is lost, and so is its access to **everything** in the cluster: every image that this
-/// client has open. A kernel client is shared by all mappings of a host that were made with equal options. It may go on to
-/// believe that it has the image; none of its writes arrives, also when it comes back.
+/// client has open. A kernel client is shared by all mappings of a host that were made with equal options. It may go on
+/// to believe that it has the image; none of its writes arrives, also when it comes back.
 ///
 /// Everything is read again first, and nothing is done (see [`plan`](Self::plan)) to a client that
 ///
@@ -97,8 +98,8 @@ pub struct FencePlan {
     pub clients: Vec<Client>,
     /// The mappings of this host that lose their image, of whatever image: those of the same kernel client.
     pub devices: Vec<Device>,
-    /// The images of the same pool and namespace that the client has open to write, this one included; `None` where that
-    /// could not be found out in half of the time that was left, or without the feature `list-watchers`.
+    /// The images of the same pool and namespace that the client has open to write, this one included; `None` where
+    /// that could not be found out in half of the time that was left, or without the feature `list-watchers`.
     pub images: Option<Vec<String>>,
 }
 
@@ -112,8 +113,8 @@ pub struct Fenced {
     pub plan: FencePlan,
     /// The client's locks on the image that were broken.
     pub broken: Vec<Locker>,
-    /// Its watches that were still listed when the deadline had passed. They do no harm to a new user; the image cannot be
-    /// removed until they have expired.
+    /// Its watches that were still listed when the deadline had passed. They do no harm to a new user; the image cannot
+    /// be removed until they have expired.
     pub watches_left: Vec<Watcher>,
 }
 
@@ -130,13 +131,14 @@ impl Fence {
         Self { survey, suspect: suspect.into(), expiry, even_if_alive: false, even_if_local: false }
     }
 
-    /// Looks as this survey says, which should [ask the watchers](Survey::ask_watchers): who was not asked counts as alive.
+    /// Looks as this survey says, which should [ask the watchers](Survey::ask_watchers): who was not asked counts as
+    /// alive.
     pub fn survey(self, survey: Survey) -> Self {
         Self { survey, ..self }
     }
 
-    /// How long the cluster refuses it. It should be longer than the client can possibly stay frozen or cut off: what it
-    /// still wants to write when the entry has ended, it writes.
+    /// How long the cluster refuses it. It should be longer than the client can possibly stay frozen or cut off: what
+    /// it still wants to write when the entry has ended, it writes.
     pub fn expiry(self, expiry: Duration) -> Self {
         Self { expiry, ..self }
     }
@@ -163,14 +165,14 @@ impl Fence {
         self.plan_until(spec, Deadline::after(self.survey.cluster.deadline)).map(|(_, plan)| plan)
     }
 
-    /// Fences: looks as [`plan`](Self::plan) does, then puts the client on the blocklist, and waits until this connection
-    /// has the map that says so; breaks its locks on the image; and waits until its watches are gone, which the OSD drops once
-    /// it has that map. The connection's deadline is that of all of it.
+    /// Fences: looks as [`plan`](Self::plan) does, then puts the client on the blocklist, and waits until this
+    /// connection has the map that says so; breaks its locks on the image; and waits until its watches are gone, which
+    /// the OSD drops once it has that map. The connection's deadline is that of all of it.
     ///
     /// # Errors
     ///
-    /// Those of [`plan`](Self::plan), with nothing done. Later errors say what failed; the client is on the blocklist then
-    /// if the operation is not `add to blocklist`.
+    /// Those of [`plan`](Self::plan), with nothing done. Later errors say what failed; the client is on the blocklist
+    /// then if the operation is not `add to blocklist`.
     pub fn run(&self, spec: &ImageSpec) -> Result<Fenced> {
         let deadline = Deadline::after(self.survey.cluster.deadline);
         let (usage, plan) = self.plan_until(spec, deadline)?;
@@ -258,8 +260,8 @@ impl Fence {
 /// Lets the cluster serve a client again: takes its address off the blocklist.
 ///
 /// Its connections stay useless, and kernel mappings keep giving errors until they are unmapped. But a client that was
-/// frozen or cut off **since before it was fenced** has not noticed yet: what it still wants to write, it writes, beside
-/// whoever has the image now. So this is for a client that has ended, or whose host was restarted.
+/// frozen or cut off **since before it was fenced** has not noticed yet: what it still wants to write, it writes,
+/// beside whoever has the image now. So this is for a client that has ended, or whose host was restarted.
 ///
 /// # Errors
 ///

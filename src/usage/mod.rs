@@ -21,8 +21,8 @@
 //! # Ok::<(), rbd::Error>(())
 //! ```
 //!
-//! [`Usage::remedies`] says what can be done so that nobody uses it any more. [`Survey::wait_until_unused`] waits for that,
-//! and [`Fence`] evicts a client whose node is dead:
+//! [`Usage::remedies`] says what can be done so that nobody uses it any more. [`Survey::wait_until_unused`] waits for
+//! that, and [`Fence`] evicts a client whose node is dead:
 //!
 //! ```no_run
 //! # use rbd::{Cluster, Usage, usage::Fence};
@@ -40,8 +40,8 @@
 //!
 //! # What cannot be seen
 //!
-//! Who has an image open read-only, through librbd or mapped on another host, leaves no trace in the cluster: such users
-//! are seen on their own host only, and of them the mappings. And a watch does not say that its owner writes.
+//! Who has an image open read-only, through librbd or mapped on another host, leaves no trace in the cluster: such
+//! users are seen on their own host only, and of them the mappings. And a watch does not say that its owner writes.
 
 mod client;
 mod fence;
@@ -135,8 +135,8 @@ impl Usage {
         Survey::new(&pool.cluster()).of_pool(pool)
     }
 
-    /// Whether anybody uses it. Only where nothing is [`unseen`](Self::unseen) does `false` come near to "nobody": readers
-    /// elsewhere leave no trace.
+    /// Whether anybody uses it. Only where nothing is [`unseen`](Self::unseen) does `false` come near to "nobody":
+    /// readers elsewhere leave no trace.
     pub fn is_used(&self) -> bool {
         !self.clients.is_empty()
     }

@@ -29,9 +29,9 @@ pub struct Survey {
 }
 
 /// A message of librbd's (`NotifyMessage`, version 1) with an operation that it does not have and never will: it takes
-/// this number for "unknown". So a client acknowledges it and does nothing else, without I/O: librbd's ImageWatcher, and
-/// the kernel since 4.9 (`rbd_watch_cb`). Older kernels take any message for news of the header and read it again. An
-/// empty one would make all clients do that.
+/// this number for "unknown". So a client acknowledges it and does nothing else, without I/O: librbd's ImageWatcher,
+/// and the kernel since 4.9 (`rbd_watch_cb`). Older kernels take any message for news of the header and read it again.
+/// An empty one would make all clients do that.
 const ARE_YOU_THERE: [u8; 10] = [1, 1, 4, 0, 0, 0, 0xff, 0xff, 0xff, 0xff];
 
 impl Survey {
@@ -40,19 +40,20 @@ impl Survey {
         Self { cluster: cluster.clone(), krbd: Krbd::new(), nodes: BTreeMap::new(), ask: None, holders: true }
     }
 
-    /// The driver of this host, where `/proc` and `/sys` are elsewhere. Its directories serve for holders and for the host's
-    /// addresses too.
+    /// The driver of this host, where `/proc` and `/sys` are elsewhere. Its directories serve for holders and for the
+    /// host's addresses too.
     pub fn krbd(self, krbd: &Krbd) -> Self {
         Self { krbd: krbd.clone(), ..self }
     }
 
-    /// The nodes whose clients are expected, by address. A client at none of them is [`Place::Unlisted`](super::Place::Unlisted).
+    /// The nodes whose clients are expected, by address. A client at none of them is
+    /// [`Place::Unlisted`](super::Place::Unlisted).
     pub fn nodes(self, nodes: impl IntoIterator<Item = (IpAddr, String)>) -> Self {
         Self { nodes: nodes.into_iter().collect(), ..self }
     }
 
-    /// Asks everybody who watches the image for a sign of life, and waits until all have answered or `timeout` has passed
-    /// (whole seconds; more is rounded up). Without it every client's [`State`](super::State) is unknown.
+    /// Asks everybody who watches the image for a sign of life, and waits until all have answered or `timeout` has
+    /// passed (whole seconds; more is rounded up). Without it every client's [`State`](super::State) is unknown.
     ///
     /// Clients do nothing but answer. It takes a user who may read the image. The wait counts against the connection's
     /// deadline.
@@ -74,8 +75,8 @@ impl Survey {
     ///
     /// # Errors
     ///
-    /// Where the image cannot be opened, or its watchers not be listed. What else cannot be found out is no error, but among
-    /// [`Usage::unseen`].
+    /// Where the image cannot be opened, or its watchers not be listed. What else cannot be found out is no error, but
+    /// among [`Usage::unseen`].
     pub fn of(&self, spec: &ImageSpec) -> Result<Usage> {
         let deadline = Deadline::after(self.cluster.deadline);
         let pool = self.cluster.pool_of(spec)?;
@@ -115,7 +116,8 @@ impl Survey {
     ///
     /// # Errors
     ///
-    /// `TimedOut` when `deadline` has passed; [`Details::Clients`] says who is left. What else keeps it from being known.
+    /// `TimedOut` when `deadline` has passed; [`Details::Clients`] says who is left. What else keeps it from being
+    /// known.
     pub fn wait_until_unused(
         &self,
         spec: &ImageSpec,
