@@ -6,8 +6,8 @@ use crate::remedy::{Action, By, Release, Released, Remedy, Risk, remedies};
 
 impl Usage {
     /// What can be done so that nobody uses the image any more, in the order of safety: first this host's mappings are
-    /// closed from the top down and unmapped, and silent watches waited for; then what people must do elsewhere; last what
-    /// loses something.
+    /// closed from the top down and unmapped, and silent watches waited for; then what people must do elsewhere; last
+    /// what loses something.
     ///
     /// Clients that are alive are not offered for fencing, and this program's own handles are its own to close. Who was
     /// not [asked](super::Survey::ask_watchers) may be either.

@@ -4,12 +4,14 @@ use std::fmt;
 
 use super::{Client, Mapping, Part, State, Unseen, Usage};
 use crate::holder::Holders;
+use crate::name::RawName;
 use crate::tree;
 use crate::watcher::WatcherKind;
 
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.name())?;
+        // Escaped: names may hold what a terminal obeys.
+        write!(f, "{}", RawName::from(self.name().as_str()))?;
         if let Some(id) = &self.image.id {
             write!(f, " (id {id})")?;
         }

@@ -293,6 +293,8 @@ not known
     usage.clients.clear();
     usage.unseen.clear();
     assert_eq!(usage.to_string(), "kube/pvc-1 (id fb236b8b4567) is used by nobody that can be seen");
+    usage.image.name = "pvc\n\u{1b}[2J".into();
+    assert!(usage.to_string().starts_with("kube/pvc\\x0a\\x1b[2J (id"), "{usage}");
 }
 
 fn remedies(found: Found, known: &Known) -> Vec<String> {
