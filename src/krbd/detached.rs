@@ -92,10 +92,17 @@ pub(super) struct Helpers(Mutex<Vec<Helper>>);
 
 impl Helpers {
     fn get(&self, krbd: &Krbd, operation: &'static str) -> Result<Helper> {
-        match self.lock().pop() {
-            Some(helper) => Ok(helper),
-            None => Helper::start(krbd, operation),
+        while let Some(mut helper) = self.idle() {
+            // It may have been killed while it had nothing to do.
+            if matches!(helper.process.try_wait(), Ok(None)) {
+                return Ok(helper);
+            }
         }
+        Helper::start(krbd, operation)
+    }
+
+    fn idle(&self) -> Option<Helper> {
+        self.lock().pop()
     }
 
     // Nothing that panics runs under the lock.
@@ -138,5 +145,22 @@ impl Drop for Helper {
     fn drop(&mut self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
         let _ = self.process.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_helper_that_ended_while_it_was_idle_is_not_asked() {
+        let mut process = Command::new("true").spawn().unwrap();
+        process.wait().unwrap();
+        let (stream, _) = UnixStream::pair().unwrap();
+        let helpers = Helpers(Mutex::new(vec![Helper { stream, process }]));
+        // Instead it would start another, which this program cannot be.
+        let error = helpers.get(&Krbd::new(), "map image").map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(helpers.lock().is_empty());
     }
 }
