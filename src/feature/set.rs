@@ -102,10 +102,13 @@ impl Features {
     ///
     /// # Errors
     ///
-    /// `InvalidData` if it is no hexadecimal number with `0x` before it.
+    /// `InvalidInput` if it is no hexadecimal number with `0x` before it.
     pub fn parse_kernel_mask(text: &str) -> Result<Self> {
-        parse_hex(text.trim_end())
-            .ok_or_else(|| Error::new(ErrorKind::InvalidData, "parse the kernel's features").with_object(quoted(text)))
+        parse_hex(text.trim_end()).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidInput, "parse the kernel's features")
+                .with_object(quoted(text))
+                .with_hint("it is a hexadecimal number such as 0x1bf")
+        })
     }
 
     /// What a client that supports only the features in `mask` lacks for this image.

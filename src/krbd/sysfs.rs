@@ -170,7 +170,7 @@ fn is_gone(error: &io::Error) -> bool {
 pub(super) fn no_module(operation: &'static str) -> Error {
     Error::new(ErrorKind::ModuleNotLoaded, operation)
         .at(Stage::Module)
-        .with_hint("the kernel's rbd module is not loaded: `modprobe rbd` or Krbd::load_module")
+        .with_hint("`modprobe rbd` or Krbd::load_module loads it")
 }
 
 fn unreadable(path: &Path, error: io::Error) -> Error {

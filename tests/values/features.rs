@@ -100,7 +100,7 @@ fn the_kernels_mask_is_read_with_its_newline() {
     assert_eq!(Features::parse_kernel_mask("0x000000000000003d\n").unwrap(), bits(0x3d));
     assert_eq!(Features::parse_kernel_mask("0xffffffffffffffff").unwrap(), bits(u64::MAX));
     for text in ["", "\n", "0x", "1bf", "0x1bg\n", "0x-1", "0x10000000000000000", "0x1 0x2"] {
-        assert_eq!(Features::parse_kernel_mask(text).unwrap_err().kind(), ErrorKind::InvalidData, "{text:?}");
+        assert_eq!(Features::parse_kernel_mask(text).unwrap_err().kind(), ErrorKind::InvalidInput, "{text:?}");
     }
 }
 
