@@ -50,7 +50,8 @@ fn every_namespace_with_the_mount_is_a_holder() {
     let mount_point = disk.mount_point("m");
     // The inner namespace is a copy, which keeps the mount when the outer one gives it up.
     let script = format!(
-        "mount {0} {1}; unshare --mount sh -c 'echo ready; exec sleep 1000' & umount -l {1}; wait",
+        "mount {0} {1}; unshare --mount sh -c 'echo ready; exec sleep 1000' | \
+         {{ read line; umount -l {1}; echo $line; cat; }}",
         disk.device.display(),
         mount_point.display()
     );
