@@ -36,7 +36,8 @@ impl Krbd {
     ///
     /// A thread that the kernel holds keeps its process from ending ([Waiting](super#waiting)). The helper is a process
     /// in a session of its own, without terminal, directory or files of this one, so that this one can end: a shell gets
-    /// its prompt back, a service can be restarted. It is started with the first map or unmap (`/proc/self/exe`) and
+    /// its prompt back. It stays in the cgroup and the PID namespace: with these a service manager or the end of a
+    /// container ends it too, or waits for it. It has the environment of this program. It is started with the first map or unmap (`/proc/self/exe`) and
     /// serves until the last clone of this `Krbd` is gone; a call that comes while it is held gets another one. It
     /// blocks signals, except for SIGKILL, and shows as `krbd-helper` in `ps`.
     ///
@@ -48,8 +49,8 @@ impl Krbd {
     ///
     /// # Errors
     ///
-    /// Maps and unmaps give `Unsupported` if the program did not begin with [`helper_main`], and `Other` if the helper
-    /// was killed: whether the kernel carried the request out is then not known.
+    /// Maps and unmaps give `Unsupported` if the program did not begin with [`helper_main`], `NotFound` if proc is not
+    /// mounted, and `Other` if the helper was killed: whether the kernel carried the request out is then not known.
     #[must_use]
     pub fn detached(self) -> Self {
         Self { helpers: Some(Arc::new(Helpers::default())), ..self }
@@ -120,7 +121,9 @@ struct Helper {
 impl Helper {
     fn start(krbd: &Krbd, operation: &'static str) -> Result<Self> {
         let failed = |error| {
-            Error::from_io(operation, error).with_hint("the helper process could not be started").at(Stage::Preflight)
+            Error::from_io(operation, error)
+                .with_hint("the helper process could not be started; is /proc mounted?")
+                .at(Stage::Preflight)
         };
         if !CAN_HELP.load(Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Unsupported, operation)

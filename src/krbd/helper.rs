@@ -77,7 +77,8 @@ pub(super) fn ask(
     let mut answer = [0; 5];
     send(stream, &[verb.as_bytes(), text, name.as_bytes(), secret.as_bytes()])?;
     stream.read_exact(&mut answer)?;
-    stream.write_all(b"+")?;
+    // A helper that was killed meanwhile has answered all the same.
+    let _ = stream.write_all(b"+");
     let [stage, errno @ ..] = answer;
     let stage = match stage {
         0 => return Ok(Ok(())),
@@ -121,7 +122,8 @@ pub(super) fn serve_with(krbd: &Krbd, mut stream: &UnixStream) -> io::Result<()>
         let key = (receive(stream)?, receive(stream)?);
         // The key is in the thread's keyring and goes with the thread.
         let result = std::thread::scope(|scope| {
-            let write = scope.spawn(|| carry_out(krbd, &verb, &text, &key));
+            let write = std::thread::Builder::new().spawn_scoped(scope, || carry_out(krbd, &verb, &text, &key));
+            let write = write.map_err(|error| BusError(Stage::Open, error))?;
             write.join().unwrap_or_else(|_| Err(BusError(Stage::Write, io::Error::from_raw_os_error(libc::EIO))))
         });
         let told = stream.write_all(&answer(&result)).and_then(|()| byte(stream));

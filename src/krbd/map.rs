@@ -16,9 +16,6 @@ use crate::deadline::Deadline;
 use crate::error::{Details, Error, ErrorKind, Result};
 
 const OPERATION: &str = "map image";
-/// How often the bus is listed for a mapping that must be there: while others are removed, a listing can leave out one
-/// that stays (`kernfs_dir_next_pos` in `fs/kernfs/dir.c` steps over the one behind an entry that goes meanwhile).
-const LISTINGS: usize = 5;
 
 impl Krbd {
     /// Maps an image or a snapshot and returns the device.
@@ -101,20 +98,17 @@ impl Krbd {
     /// The write has returned, so the device is there, and bears the mark. Its id may have been another's before. Where
     /// the mark cannot be read (before Linux 4.9), it must be the only one of that spec with a new id.
     fn find_new(&self, request: &MapRequest, before: &BTreeSet<u32>, origin: &Origin) -> Result<Device> {
-        let mut new = Vec::new();
-        for _ in 0..LISTINGS {
-            let (old, ids): (Vec<_>, Vec<_>) = self.sysfs.ids()?.into_iter().partition(|id| before.contains(id));
-            new = ids.into_iter().filter_map(|id| self.sysfs.device(id).transpose()).collect::<Result<_>>()?;
-            let is_ours = |device: &Device| device.origin().as_ref() == Some(origin);
-            if let Some(ours) = new.iter().position(is_ours) {
-                return Ok(new.swap_remove(ours));
-            }
-            for id in old {
-                if self.sysfs.origin(id)?.as_ref() == Some(origin)
-                    && let Some(device) = self.sysfs.device(id)?
-                {
-                    return Ok(device);
-                }
+        let (old, new): (Vec<_>, Vec<_>) = self.sysfs.ids()?.into_iter().partition(|id| before.contains(id));
+        let mut new = new.into_iter().filter_map(|id| self.sysfs.device(id).transpose()).collect::<Result<Vec<_>>>()?;
+        let is_ours = |device: &Device| device.origin().as_ref() == Some(origin);
+        if let Some(ours) = new.iter().position(is_ours) {
+            return Ok(new.swap_remove(ours));
+        }
+        for id in old {
+            if self.sysfs.origin(id)?.as_ref() == Some(origin)
+                && let Some(device) = self.sysfs.device(id)?
+            {
+                return Ok(device);
             }
         }
         let mut candidates: Vec<_> =

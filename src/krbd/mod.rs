@@ -137,8 +137,7 @@ impl Krbd {
 
     /// All mappings, by id.
     ///
-    /// Those that go while they are read are left out. While others go, the kernel's own listing can leave out one that
-    /// stays: who must be sure looks again.
+    /// Those that go while they are read are left out.
     ///
     /// # Errors
     ///

@@ -1,5 +1,6 @@
 //! What the kernel shows of the rbd bus: the one place that reads it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -39,6 +40,10 @@ impl Sysfs {
 
     /// The ids of the mappings that there are now, in order.
     pub(super) fn ids(&self) -> Result<Vec<u32>> {
+        settled(|| self.listed_ids())
+    }
+
+    fn listed_ids(&self) -> Result<Vec<u32>> {
         let directory = self.bus().join("devices");
         let entries = fs::read_dir(&directory)
             .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>());
@@ -167,6 +172,26 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENODEV)) || error.kind() == io::ErrorKind::NotFound
 }
 
+/// What a listing of sysfs says when it leaves out nothing that stays.
+///
+/// When an entry is removed during a listing that has it, then the one behind it can be stepped over
+/// (`kernfs_dir_next_pos` in `fs/kernfs/dir.c`). The next listing has not got what was removed: of two that are equal the
+/// first is whole. Where it never settles, it is all that was seen.
+fn settled(mut list: impl FnMut() -> Result<Vec<u32>>) -> Result<Vec<u32>> {
+    const LISTINGS: usize = 5;
+    let mut seen = BTreeSet::new();
+    let mut last = list()?;
+    for _ in 1..LISTINGS {
+        let next = list()?;
+        if next == last {
+            return Ok(last);
+        }
+        seen.extend(std::mem::replace(&mut last, next));
+    }
+    seen.extend(last);
+    Ok(seen.into_iter().collect())
+}
+
 pub(super) fn no_module(operation: &'static str) -> Error {
     Error::new(ErrorKind::ModuleNotLoaded, operation)
         .at(Stage::Module)
@@ -185,4 +210,22 @@ pub(super) fn id_of(name: &str) -> Option<u32> {
 /// The id in the name of a path's last part.
 pub(super) fn id_of_path(path: &Path) -> Option<u32> {
     id_of(str::from_utf8(path.file_name()?.as_bytes()).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled_of(listings: &[&[u32]]) -> Vec<u32> {
+        let mut listings = listings.iter();
+        settled(|| Ok(listings.next().unwrap().to_vec())).unwrap()
+    }
+
+    #[test]
+    fn a_listing_that_steps_over_an_entry_is_not_the_last() {
+        assert_eq!(settled_of(&[&[1, 2], &[1, 2]]), [1, 2]);
+        // 2 goes while it is listed, and 3 is stepped over.
+        assert_eq!(settled_of(&[&[1, 2, 4], &[1, 3, 4], &[1, 3, 4]]), [1, 3, 4]);
+        assert_eq!(settled_of(&[&[1], &[2], &[3], &[4], &[5]]), [1, 2, 3, 4, 5]);
+    }
 }

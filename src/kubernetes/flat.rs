@@ -4,7 +4,8 @@ use std::ops::Range;
 
 /// A text beside itself without white space: what to look for is found in the latter, across any line break.
 pub(super) struct Flat {
-    /// As it came, but lines that a terminal had cut in the middle of words are whole again.
+    /// As it came, but lines that a terminal had cut in the middle of words are whole again, and there is nothing in it
+    /// that a terminal would obey.
     text: String,
     squeezed: String,
     /// Where each byte of `squeezed` is in `text`.
@@ -13,7 +14,8 @@ pub(super) struct Flat {
 
 impl Flat {
     pub(super) fn new(text: &str) -> Self {
-        let text = unescape(&unwrap(text));
+        let is_obeyed = |c: char| c.is_control() && !c.is_whitespace();
+        let text = unescape(&unwrap(text)).replace(is_obeyed, "\u{fffd}");
         let mut squeezed = String::with_capacity(text.len());
         let mut offsets = Vec::with_capacity(text.len());
         for (at, c) in text.char_indices().filter(|(_, c)| !c.is_whitespace()) {

@@ -112,7 +112,10 @@ impl Pass<'_> {
 
     fn unmap(&self, device: &Device, options: UnmapOptions) -> Result<Outcome> {
         // Whoever keeps it busy is looked for before it is tried again.
-        let options = options.busy_retries(0).deadline(self.deadline.left().unwrap_or_default());
+        let mut options = options.busy_retries(0);
+        if let Some(left) = self.deadline.left() {
+            options = options.deadline(left);
+        }
         match self.krbd.unmap(device, &options) {
             Ok(_) => Ok(Outcome::Done),
             Err(error) if error.kind() == ErrorKind::NotMapped => Ok(Outcome::Gone),

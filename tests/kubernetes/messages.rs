@@ -268,3 +268,17 @@ fn the_json_has_the_kind_and_the_values() {
     assert_eq!((&json["failure"], &json["image"]), (&"image_in_use".into(), &"kube/pvc-1".into()));
     assert_eq!(json["volume"], "pvc-1");
 }
+
+#[test]
+fn nothing_that_a_terminal_obeys_comes_out_of_a_message() {
+    for escape in ["\u{1b}[2J", r"\u001b[2J"] {
+        let text = format!(
+            "MountVolume.WaitForAttach failed for volume \"pvc{escape}\" : rbd image kube/pvc-1 is still being used"
+        );
+        let message = FailureMessage::parse(&text);
+        assert_eq!(message.image().unwrap().to_string(), "kube/pvc-1");
+        let shown = format!("{message}\n{}", message.explain());
+        assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+        assert!(shown.contains("[2J"), "{shown:?}");
+    }
+}

@@ -67,6 +67,20 @@ fn what_was_mapped_for_a_program_that_is_gone_is_unmapped_again_and_nothing_else
 }
 
 #[test]
+fn an_answer_counts_although_the_helper_was_killed_right_after_it() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| ask(&ours, "remove", b"3", None));
+        io::Read::read_exact(&mut theirs, &mut [0; 4 * 4 + "remove".len() + "3".len()]).unwrap();
+        // From now on what is written to it fails.
+        theirs.shutdown(std::net::Shutdown::Read).unwrap();
+        io::Write::write_all(&mut theirs, &[3, libc::EBUSY as u8, 0, 0, 0]).unwrap();
+        let BusError(stage, error) = asked.join().unwrap().unwrap().unwrap_err();
+        assert_eq!((stage, error.raw_os_error()), (Stage::Write, Some(libc::EBUSY)));
+    });
+}
+
+#[test]
 fn a_helper_that_has_ended_is_no_answer() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     drop(theirs);
