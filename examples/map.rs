@@ -72,7 +72,10 @@ fn request(arguments: &Arguments) -> Result<MapRequest, Box<dyn Error>> {
     };
     let credentials = match (&arguments.keyring, &arguments.keyfile) {
         (Some(keyring), _) => config.credentials_in(keyring)?,
-        (None, Some(path)) => Credentials::new(&arguments.user, Secret::new(fs::read_to_string(path)?)),
+        (None, Some(path)) => {
+            let key = fs::read_to_string(path).map_err(|error| format!("read key file {}: {error}", path.display()))?;
+            Credentials::new(&arguments.user, Secret::new(key))
+        }
         (None, None) => config.credentials()?,
     };
     // The last of an option counts, as in one string.

@@ -1,5 +1,6 @@
 //! A message of kubelet or of the attach controller as values.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -114,16 +115,21 @@ impl FailureMessage {
     }
 
     /// Reads all messages of a text: of a table of events (`kubectl describe`, `kubectl get events`), of a log, or
-    /// simply one after the other. A message that is there several times is returned once. What is not recognised is among
+    /// simply one after the other. A message that is recognised and there several times is returned once. What is not recognised is among
     /// them if it is an event of type `Warning` or names a volume; all other text is left out.
     pub fn parse_all(text: &str) -> Vec<Self> {
         let mut messages: Vec<Self> = Vec::new();
+        // Where those of each volume are: a log can have thousands.
+        let mut of_volume: HashMap<Option<String>, Vec<usize>> = HashMap::new();
         for piece in pieces(text) {
             let message = parse::message(&piece.text);
             let tells = message.is_recognised() || piece.kind == PieceKind::Warning || message.volume.is_some();
-            let is_new = |known: &Self| (&known.failure, &known.volume) != (&message.failure, &message.volume);
-            let is_new = !message.is_recognised() || messages.iter().all(is_new);
-            if piece.kind != PieceKind::Normal && tells && is_new {
+            if piece.kind == PieceKind::Normal || !tells {
+                continue;
+            }
+            let known = of_volume.entry(message.volume.clone()).or_default();
+            if !message.is_recognised() || known.iter().all(|at| messages[*at].failure != message.failure) {
+                known.push(messages.len());
                 messages.push(message);
             }
         }
