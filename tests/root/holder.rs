@@ -305,7 +305,7 @@ fn a_namespace_kept_by_a_file_is_unseen_with_the_file() {
         disk.device.display(),
         mount_point.display()
     );
-    let script = Script::unshared(&script);
+    let script = Script::unshared_on_one_processor(&script);
     let holders = disk.holders();
     // The device is held: its file system is live.
     assert!(matches!(only(&holders).kind, HolderKind::Kernel(KernelUser::FileSystem { .. })), "{holders}");
