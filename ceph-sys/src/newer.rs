@@ -42,6 +42,7 @@ impl<F: Copy> Newer<F> {
     /// `F` is the type of a pointer to the function that `symbol`, which is `name` and a NUL, stands for.
     const fn new(name: &'static str, symbol: &'static str, release: &'static str) -> Self {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+        // Both are checked by the compiler and cannot panic in a program: every `Newer` is a static.
         let Ok(symbol) = CStr::from_bytes_with_nul(symbol.as_bytes()) else {
             panic!("a symbol ends with its only NUL");
         };

@@ -101,7 +101,7 @@ impl Release {
     }
 
     /// Frees a mapped device and unmaps it. What did not succeed is no error: it is in the report, with who still holds
-    /// the device.
+    /// the device, if the deadline left time to look.
     ///
     /// # Errors
     ///
