@@ -181,7 +181,7 @@ impl Error {
     pub(crate) fn from_io(operation: impl Into<Cow<'static, str>>, error: std::io::Error) -> Self {
         match error.raw_os_error() {
             Some(errno) => Self::from_errno(operation, errno),
-            None => Self::new(ErrorKind::Other, operation).with_source(error),
+            None => Self::new(ErrorKind::from_io(error.kind()), operation).with_source(error),
         }
     }
 
@@ -272,6 +272,20 @@ impl ErrorKind {
         }
     }
 
+    /// The kind of an error of the standard library's that has no errno.
+    fn from_io(kind: std::io::ErrorKind) -> Self {
+        use std::io::ErrorKind as Io;
+        match kind {
+            Io::NotFound => Self::NotFound,
+            Io::PermissionDenied => Self::PermissionDenied,
+            Io::InvalidInput => Self::InvalidInput,
+            Io::InvalidData | Io::UnexpectedEof => Self::InvalidData,
+            Io::Unsupported => Self::Unsupported,
+            Io::TimedOut => Self::TimedOut,
+            _ => Self::Other,
+        }
+    }
+
     fn text(self) -> &'static str {
         match self {
             Self::NotFound => "not found",
@@ -310,6 +324,13 @@ impl ErrorKind {
     }
 }
 
+/// A few words, such as `not found`: what stands in the text of an [`Error`].
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.text())
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.0;
@@ -318,7 +339,7 @@ impl fmt::Display for Error {
             f.write_str(" ")?;
             write_in_line(f, object)?;
         }
-        write!(f, ": {}", inner.kind.text())?;
+        write!(f, ": {}", inner.kind)?;
         inner.details.append(f)?;
         match inner.errno {
             Some(errno) if inner.kind == ErrorKind::Other => {
@@ -451,6 +472,15 @@ mod tests {
         let error = Error::new(ErrorKind::InvalidInput, "look up monitor").with_object("a").with_source(cause);
         assert_eq!(format!("{error:?}"), "look up monitor a: invalid argument: it went away");
         assert_eq!(format!("{:#?}", Some(&error)), "Some(\n    look up monitor a: invalid argument: it went away,\n)");
+    }
+
+    #[test]
+    fn an_error_without_an_errno_has_a_kind_too() {
+        let kind = |kind: std::io::ErrorKind| Error::from_io("read", kind.into()).kind();
+        assert_eq!(kind(std::io::ErrorKind::NotFound), ErrorKind::NotFound);
+        assert_eq!(kind(std::io::ErrorKind::InvalidData), ErrorKind::InvalidData);
+        assert_eq!(kind(std::io::ErrorKind::WriteZero), ErrorKind::Other);
+        assert_eq!(ErrorKind::InvalidData.to_string(), "answer not understood");
     }
 
     #[test]
