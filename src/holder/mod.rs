@@ -85,7 +85,7 @@ impl Holders {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) where there is no such node,
-    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) where it is no block device.
+    /// [`ErrorKind::NotBlockDevice`](crate::ErrorKind::NotBlockDevice) where it is something else.
     pub fn of_node(path: impl AsRef<Path>) -> Result<Search> {
         search::number_of_node(path.as_ref()).map(Search::new)
     }

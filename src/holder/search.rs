@@ -81,22 +81,23 @@ impl Search {
     /// # Errors
     ///
     /// [`ErrorKind::TimedOut`] where not even a part of the answer could be had before the deadline; any other kind
-    /// where proc cannot be read at all. What else cannot be read is no error but among [`Holders::unseen`](super::Holders::unseen).
+    /// where proc cannot be read at all. What else cannot be read is no error but among
+    /// [`Holders::unseen`](super::Holders::unseen).
     pub fn run(self) -> Result<Holders> {
         let (device, allowed) = (self.device, self.deadline);
         // Reading sysfs can block too: the caller waits for a thread, and is free when its time is over. A part is kept
         // back, to put the answer together when all else used its time up.
         let deadline = Deadline::after(Some(allowed - allowed / 8));
         let found = Deadline::after(Some(allowed)).wait_for("rbd-holder", move || self.look(deadline));
-        found.map_err(|error| of_io(&error, device))?.unwrap_or_else(|| {
+        found.map_err(|error| failed(error, device))?.unwrap_or_else(|| {
             let error = Error::new(ErrorKind::TimedOut, OPERATION).with_object(device);
             Err(error.with_details(Details::StillRunning))
         })
     }
 
     fn look(&self, deadline: Deadline) -> Result<Holders> {
-        let host = Host::open(&self.proc, &self.sys).map_err(|error| of_io(&error, self.device))?;
-        let pids = host.processes().map_err(|error| of_io(&error, self.device))?;
+        let host = Host::open(&self.proc, &self.sys).map_err(|error| failed(error, self.device))?;
+        let pids = host.processes().map_err(|error| failed(error, self.device))?;
         let (host, pids) = (Arc::new(host), Arc::new(pids));
         let mut unseen = Vec::new();
 
@@ -160,23 +161,16 @@ impl Search {
     }
 }
 
-fn of_io(error: &std::io::Error, device: DeviceNumber) -> Error {
-    match error.raw_os_error() {
-        Some(errno) => Error::from_errno(OPERATION, errno).with_object(device),
-        None => Error::new(ErrorKind::Other, OPERATION).with_object(device),
-    }
+fn failed(error: std::io::Error, device: DeviceNumber) -> Error {
+    Error::from_io(OPERATION, error).with_object(device)
 }
 
 /// The number of the block device that a node stands for. The node is looked at, not opened.
 pub(super) fn number_of_node(path: &Path) -> Result<DeviceNumber> {
     const OPERATION: &str = "look at device node";
     let status = host::status_at(rustix::fs::CWD, path)
-        .map_err(|error| Error::from_errno(OPERATION, error.raw_os_error().unwrap_or_default()))
-        .map_err(|error| error.with_object(path.display()))?;
-    status.block_device.ok_or_else(|| {
-        let error = Error::new(ErrorKind::InvalidInput, OPERATION).with_object(path.display());
-        error.with_hint("it is no block device")
-    })
+        .map_err(|error| Error::from_io(OPERATION, error).with_object(path.display()))?;
+    status.block_device.ok_or_else(|| Error::new(ErrorKind::NotBlockDevice, OPERATION).with_object(path.display()))
 }
 
 /// bcache takes a device when it is registered, before and after there is a bcache device on it.

@@ -148,7 +148,7 @@ fn ten_thousand_processes_are_searched() {
 #[test]
 fn what_is_no_block_device_is_refused() {
     let error = Holders::of_node("/dev/null").unwrap_err();
-    assert_eq!((error.kind(), error.object()), (ErrorKind::InvalidInput, Some("/dev/null")));
+    assert_eq!((error.kind(), error.object()), (ErrorKind::NotBlockDevice, Some("/dev/null")));
     assert_eq!(Holders::of_node("/dev/no-such-device").unwrap_err().kind(), ErrorKind::NotFound);
 }
 
