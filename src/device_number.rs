@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, ErrorKind};
+use crate::text::{decimal, quoted};
 
 /// A block device's major and minor number.
 ///
@@ -60,13 +61,12 @@ impl FromStr for DeviceNumber {
         text.trim_end()
             .split_once(':')
             .and_then(|(major, minor)| Some(Self::new(decimal(major)?, decimal(minor)?)))
-            .ok_or_else(|| Error::new(ErrorKind::InvalidInput, "read device number").with_object(format!("{text:?}")))
+            .ok_or_else(|| {
+                Error::new(ErrorKind::InvalidInput, "parse device number")
+                    .with_object(quoted(text))
+                    .with_hint("it is MAJOR:MINOR, such as 252:16")
+            })
     }
-}
-
-/// Digits alone: `u32::from_str` would take a sign too.
-fn decimal(text: &str) -> Option<u32> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
 #[cfg(feature = "serde")]

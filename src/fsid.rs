@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::text::quoted;
 
 /// A cluster's identity: the UUID that `ceph fsid` prints and that the kernel shows as a mapping's `cluster_fsid`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,9 +17,11 @@ impl FromStr for Fsid {
     ///
     /// [`ErrorKind::InvalidInput`]: the text is no UUID with dashes.
     fn from_str(text: &str) -> Result<Self> {
-        parse(text.as_bytes())
-            .map(Self)
-            .ok_or_else(|| Error::new(ErrorKind::InvalidInput, "read cluster fsid").with_object(format!("{text:?}")))
+        parse(text.as_bytes()).map(Self).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidInput, "parse fsid")
+                .with_object(quoted(text))
+                .with_hint("it is a UUID, as `ceph fsid` prints it")
+        })
     }
 }
 
