@@ -3,7 +3,6 @@
 use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::text::quoted;
 
 /// The options of a file, by section; values may be keys, so they are wiped.
 #[derive(Clone)]
@@ -48,7 +47,7 @@ impl File {
     }
 
     pub(super) fn section_names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|section| section.name.as_str())
+        self.0.iter().map(|section| section.name.as_str()).filter(|name| !name.is_empty())
     }
 }
 
@@ -142,7 +141,7 @@ fn value_of(text: &str) -> Option<Zeroizing<String>> {
 impl std::fmt::Debug for File {
     /// The names of the sections: a value may be a key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.section_names().map(quoted)).finish()
+        f.debug_list().entries(self.section_names()).finish()
     }
 }
 
