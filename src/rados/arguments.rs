@@ -34,7 +34,7 @@ impl ClusterBuilder {
         // Only a handle knows the options; the one that connects is made later, and takes them once more.
         let probe = Unconnected::create("ceph", "client.admin").map_err(error)?;
         let rest = probe.parse_arguments(arguments.iter().map(String::as_str)).map_err(error)?;
-        self.arguments.extend(arguments.iter().map(Secret::new));
+        self.arguments.extend(arguments.iter().map(|argument| Secret::verbatim(argument)));
         Ok((self, rest))
     }
 }
@@ -56,6 +56,12 @@ mod tests {
         let arguments = ["info", "--rbd_cache", "false", "--rbd-cache=true", "--no-rbd-cache", "-m", "192.0.2.1", "i"];
         assert_eq!(rest(arguments), ["info", "i"]);
         assert_eq!(rest(["--pool", "p", "-x", "--frobnicate=1"]), ["--pool", "p", "-x", "--frobnicate=1"]);
+    }
+
+    #[test]
+    fn blanks_at_the_ends_of_an_argument_are_part_of_it() {
+        let (builder, _) = ClusterBuilder::default().arguments(&["--host= a ".into()]).unwrap();
+        assert_eq!(builder.arguments[0].expose(), "--host= a ");
     }
 
     #[test]
