@@ -215,6 +215,7 @@ impl ClusterBuilder {
     #[doc(alias = "rados_create2")]
     #[doc(alias = "rados_connect")]
     pub fn connect(&self) -> Result<Cluster> {
+        let deadline = Deadline::after(self.connect_deadline);
         let workers = Arc::<Workers>::default();
         if self.connect_deadline.is_some() {
             // A thread starts while the configuration is read. Without it the connect starts one.
@@ -224,7 +225,7 @@ impl ClusterBuilder {
         let mon_host = unconnected.get("mon_host").unwrap_or_default();
         // librados says on the standard output what it cannot look up, and then waits.
         host_names(&mon_host)?;
-        let connected = workers.run(Deadline::after(self.connect_deadline), move || {
+        let connected = workers.run(deadline, move || {
             look_up(&mon_host)?;
             unconnected.connect().map_err(Failure::Errno)
         });
