@@ -1,5 +1,7 @@
 //! A PersistentVolume that is there already, by its manifest.
 
+use std::fmt;
+
 use serde_json::{Map, Value, json};
 
 use super::fuse::{FuseOptions, FuseTool};
@@ -8,8 +10,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::name::ImageSpec;
 
 /// A PersistentVolume, as `kubectl get pv NAME -o yaml` (or `-o json`) prints it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct VolumeManifest(Value);
+
+/// The volume's name alone: drivers of old have keys among the options.
+impl fmt::Debug for VolumeManifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("VolumeManifest").field(&self.name()).finish()
+    }
+}
 
 /// Where drivers keep the options of a mount, by the names of the fields in `volumeAttributes` or `options`.
 const OPTION_FIELDS: [&str; 3] = ["additional_args", "otherOpts", "mountOptions"];

@@ -148,6 +148,12 @@ fn a_volume_is_replaced_in_an_order_that_loses_nothing() {
 }
 
 #[test]
+fn a_key_among_the_options_is_not_in_debug() {
+    let keys = json!({ "flexVolume": { "driver": "alicloud/oss", "options": { "akSecret": "topsecret" } } });
+    assert_eq!(format!("{:?}", volume(keys)), r#"VolumeManifest("v")"#);
+}
+
+#[test]
 fn what_is_no_volume_is_refused_and_not_repeated() {
     for text in ["", "a: b: c", "[1, 2]", "kind: Secret\ndata: {key: QVFCc2VjcmV0}", "kind: PersistentVolume", "\t\0"] {
         let error = VolumeManifest::parse(text).unwrap_err();
