@@ -1,6 +1,6 @@
 //! What all handles of one connection share: the C handle, its threads, and the rules that hold for every call.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +16,6 @@ use crate::ffi::{Errno, callback};
 pub(super) const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
 
 /// A connection. It ends when the last handle that was made from it is gone.
-#[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) rados: Arc<RadosHandle>,
     workers: Arc<Workers>,
@@ -27,6 +26,13 @@ pub(crate) struct Connection {
     pub(super) instance_id: u64,
     /// Set by the first answer that says so; from then on no call goes out.
     blocklisted: AtomicBool,
+}
+
+/// By the name that the cluster has for it: the rest is of no use to whoever logs a handle.
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connection").field(&format_args!("client.{}", self.instance_id)).finish()
+    }
 }
 
 impl Connection {

@@ -51,6 +51,8 @@ fn a_connection_knows_itself_as_others_see_it() {
     assert!(own.iter().all(|own| own.same_endpoint(&address)) && !own.is_empty(), "{own:?} {address}");
     drop(held);
     assert_ne!(connect(cluster()).instance_id(), library.instance_id());
+    let name = format!("Connection(client.{})", library.instance_id());
+    assert!(format!("{library:?}").contains(&name), "{library:?}");
 }
 
 #[test]
