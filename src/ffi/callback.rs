@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -20,8 +21,9 @@ pub(crate) fn is_inside() -> bool {
 /// of theirs that is just calling us back. Closing there would wait for the very thread that is to do it.
 pub(crate) fn outside_callbacks(close: impl FnOnce() + Send + 'static) {
     if is_inside() {
-        // Where no thread can be had the handle leaks: better than a dead lock.
-        let _ = std::thread::Builder::new().name("rbd-closer".into()).spawn(close);
+        // Where no thread can be had the handle leaks, with all that it keeps: better than a dead lock.
+        let close = ManuallyDrop::new(close);
+        let _ = std::thread::Builder::new().name("rbd-closer".into()).spawn(move || ManuallyDrop::into_inner(close)());
     } else {
         close();
     }

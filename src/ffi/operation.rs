@@ -42,8 +42,8 @@ impl Operation {
         unsafe { ceph_sys::rados_aio_cancel(self.io.as_raw(), self.completion) };
     }
 
-    /// Hands it to `bind`, which may have it withdrawn, and waits until it has ended, on every way out: from then on C does
-    /// not write to the memory that it was given.
+    /// Hands it to `bind`, which may have it withdrawn, and waits until it has ended, on every way out: from then on C
+    /// does not write to the memory that it was given.
     pub(super) fn finish(self, bind: impl FnOnce(&Arc<Self>)) -> Result<c_int, Errno> {
         struct UnderWay(Arc<Operation>);
         impl Drop for UnderWay {
@@ -72,7 +72,7 @@ impl Operation {
         }
     }
 
-    #[cfg(feature = "list-watchers")]
+    /// Whether this process is a fork of the one that made it, and C must not be asked.
     pub(super) fn is_inherited(&self) -> bool {
         self.io.cluster().is_inherited()
     }
@@ -80,6 +80,9 @@ impl Operation {
 
 impl Drop for Operation {
     fn drop(&mut self) {
+        if self.is_inherited() {
+            return;
+        }
         // SAFETY: made by `rados_aio_create_completion2`, released once; librados counts its own reference.
         unsafe { ceph_sys::rados_aio_release(self.completion) };
     }
