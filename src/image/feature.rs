@@ -145,7 +145,7 @@ impl Image {
         let connection = &self.pool.connection;
         connection.check_usable(REBUILD, &self.label)?;
         let rebuilt = self.handle.rebuild_object_map(Progress::new(&mut progress));
-        rebuilt.map_err(|errno| connection.error(REBUILD, &self.label, errno))
+        rebuilt.map_err(|errno| self.blame_handle(connection.error(REBUILD, &self.label, errno)))
     }
 
     /// A plan knows the features only: `disable exclusive-lock of kube/pvc-1`.

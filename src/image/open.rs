@@ -205,7 +205,8 @@ impl Image {
         work: impl FnOnce(&ImageHandle) -> Result<T, Errno> + Send + 'static,
     ) -> Result<T> {
         let handle = Arc::clone(&self.handle);
-        self.pool.connection.call(operation, &self.label, self.deadline, move || work(&handle))
+        let called = self.pool.connection.call(operation, &self.label, self.deadline, move || work(&handle));
+        called.map_err(|error| self.blame_handle(error))
     }
 
     pub(super) fn call_and_parse<T: Send + 'static>(
@@ -215,6 +216,14 @@ impl Image {
     ) -> Result<T> {
         let handle = Arc::clone(&self.handle);
         self.pool.connection.call_and_parse(operation, &self.label, self.deadline, move || work(&handle))
+    }
+
+    /// Of the causes of EROFS one is known here.
+    pub(super) fn blame_handle(&self, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::ReadOnly if self.read_only => error.with_hint("this handle is open read-only"),
+            _ => error,
+        }
     }
 
     pub(super) fn error(&self, kind: ErrorKind, operation: &'static str) -> Error {

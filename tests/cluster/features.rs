@@ -132,6 +132,7 @@ fn a_handle_that_is_open_to_read_changes_nothing() {
     let reader = pool.open_read_only("image").unwrap();
     let error = reader.disable_features(Features::OBJECT_MAP, Cascade::Yes).unwrap_err();
     assert_eq!((error.kind(), error.errno()), (ErrorKind::ReadOnly, Some(libc::EROFS)));
+    assert_eq!(error.hint(), Some("this handle is open read-only"));
     assert_eq!(reader.rebuild_object_map(|_, _| ControlFlow::Continue(())).unwrap_err().kind(), ErrorKind::ReadOnly);
     assert_eq!(seen_by_rbd(&image).0, DEFAULT);
 }
