@@ -159,13 +159,12 @@ impl ImageHandle {
 
     /// How many snapshots there are, those of groups, mirroring and the trash too.
     pub(crate) fn snapshot_count(&self) -> Result<usize, Errno> {
-        let mut returned = 0;
         let snapshots = grow(16, |buffer: &mut [MaybeUninit<ceph_sys::rbd_snap_info_t>], size| {
             // It takes and sets an int. A buffer of more than that many does not occur.
             let mut count = i32::try_from(*size).unwrap_or(i32::MAX);
             // SAFETY: the buffer has `count` places; the call writes one place more than it returns, which the count
             // of places includes, or fails with -ERANGE.
-            returned = unsafe { ceph_sys::rbd_snap_list(self.raw(), buffer.as_mut_ptr().cast(), &mut count) };
+            let returned = unsafe { ceph_sys::rbd_snap_list(self.raw(), buffer.as_mut_ptr().cast(), &mut count) };
             *size = match usize::try_from(returned) {
                 Ok(found) => found,
                 Err(_) => usize::try_from(count).unwrap_or(0),

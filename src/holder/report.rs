@@ -112,12 +112,10 @@ impl Mount {
             about.push_str(", mount point removed");
         }
         lines.push(about);
-        let whose =
-            if self.in_own_namespace { "this".to_owned() } else { format!("mount namespace {} of", self.namespace) };
         if self.in_own_namespace {
-            lines.push(format!("in {whose} mount namespace"));
+            lines.push("in this mount namespace".into());
         } else {
-            lines.push(format!("in {whose} {}", self.process));
+            lines.push(format!("in mount namespace {} of {}", self.namespace, self.process));
             lines.extend(self.process.workload());
         }
         if let Some(submounts) = list(self.submounts.iter().map(|path| Shown(path).to_string())) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Action, By, Remedy, Risk};
 use crate::DeviceNumber;
-use crate::holder::{Holder, HolderKind, Holders, KernelUser, Mount, StackedDevice, StackedDriver};
+use crate::holder::{Holder, HolderKind, Holders, KernelUser, Mount, Process, StackedDevice, StackedDriver, UsedFile};
 use crate::krbd::Device;
 
 /// What frees the device that `holders` are of, in the order in which it must be done: what is suspended is resumed,
@@ -52,15 +52,13 @@ fn resumed(holder: &Holder) -> Option<Remedy> {
 
 fn closed(holders: &Holders, holder: &Holder, remedies: &mut Vec<Remedy>) {
     let on = holder.on;
+    let close_files = |process: &Process, files: &[UsedFile]| {
+        let action = Action::CloseFiles { process: process.clone(), files: files.to_vec() };
+        by_hand(action, Risk::ForAPerson, on)
+    };
     let remedy = match &holder.kind {
-        HolderKind::Files(user) => {
-            let action = Action::CloseFiles { process: user.process.clone(), files: user.files.clone() };
-            by_hand(action, Risk::ForAPerson, on)
-        }
-        HolderKind::Device(user) => {
-            let action = Action::CloseFiles { process: user.process.clone(), files: user.files.clone() };
-            by_hand(action, Risk::ForAPerson, on)
-        }
+        HolderKind::Files(user) => close_files(&user.process, &user.files),
+        HolderKind::Device(user) => close_files(&user.process, &user.files),
         HolderKind::Kernel(KernelUser::FileSystem { file_system }) => {
             by_hand(Action::FindUser { file_system: file_system.clone() }, Risk::ForAPerson, on)
         }
