@@ -3,8 +3,12 @@
 //!     map kube/pvc-1
 //!     map kube/pvc-1@before --conf /etc/ceph/prod.conf --id kube -o queue_depth=64
 //!     map kube/pvc-1 --mon-host 192.0.2.1,192.0.2.2 --keyfile /run/secrets/kube --deadline 30
+//!
+//! Exit status: 0 when it is mapped, 64 for wrong arguments, else the errno, or 1 where there is none.
 
 mod print;
+mod program;
+mod seconds;
 
 use std::error::Error;
 use std::fs;
@@ -14,8 +18,9 @@ use std::time::Duration;
 
 use clap::Parser;
 use rbd::address::MonitorAddresses;
+use rbd::attach::KernelLog;
 use rbd::config::Config;
-use rbd::krbd::{Credentials, Krbd, MapOptions, MapRequest, NodePolicy, helper_main};
+use rbd::krbd::{Credentials, Device, Krbd, MapOptions, MapRequest, NodePolicy, Stage, helper_main};
 use rbd::{Details, ImageSpec, PoolName, Secret};
 
 #[derive(Parser)]
@@ -48,8 +53,8 @@ struct Arguments {
     #[arg(long)]
     read_only: bool,
     /// Give up after so many seconds
-    #[arg(long, value_name = "SECONDS")]
-    deadline: Option<u64>,
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::seconds)]
+    deadline: Option<Duration>,
     /// Make the device node if nobody else does
     #[arg(long)]
     make_node: bool,
@@ -85,8 +90,8 @@ fn request(arguments: &Arguments) -> Result<MapRequest, Box<dyn Error>> {
     }
     let spec = arguments.spec.clone().with_default_pool(&arguments.pool);
     let mut request = MapRequest::new(monitors, credentials, spec).options(options);
-    if let Some(seconds) = arguments.deadline {
-        request = request.deadline(Duration::from_secs(seconds));
+    if let Some(deadline) = arguments.deadline {
+        request = request.deadline(deadline);
     }
     if arguments.make_node {
         request = request.node(NodePolicy::Create(Duration::from_secs(1)));
@@ -94,7 +99,7 @@ fn request(arguments: &Arguments) -> Result<MapRequest, Box<dyn Error>> {
     Ok(request)
 }
 
-fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+fn map(arguments: &Arguments) -> Result<Device, Box<dyn Error>> {
     // The shell is to have its prompt back when the deadline is over, whatever the kernel does.
     let krbd = match arguments.deadline {
         Some(_) => Krbd::new().detached(),
@@ -103,26 +108,37 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if arguments.load_module {
         krbd.load_module()?;
     }
-    let device = krbd.map(&request(arguments)?)?;
-    Ok(print::line(device.node.display())?)
+    Ok(krbd.map(&request(arguments)?)?)
+}
+
+/// Says why it failed, and what belongs to that.
+fn failed(error: Box<dyn Error>, log: KernelLog) -> ExitCode {
+    let status = program::failed(&*error);
+    let error = error.downcast_ref::<rbd::Error>();
+    match error.map(rbd::Error::details) {
+        Some(Details::PendingMap(_)) => program::say("a helper waits for the kernel, and unmaps what comes of it"),
+        Some(Details::Devices(devices)) => devices.iter().for_each(|d| program::say(format_args!("mapped: {d}"))),
+        _ => {}
+    }
+    if error.is_some_and(|error| error.stage() == Some(Stage::Write)) {
+        let lines = log.lines().into_iter();
+        lines.for_each(|line| program::say(format_args!("the kernel, perhaps of another map: {line}")));
+    }
+    status
 }
 
 fn main() -> ExitCode {
     helper_main();
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("map: {error:#}");
-            let error = error.downcast_ref::<rbd::Error>();
-            match error.map(rbd::Error::details) {
-                Some(Details::PendingMap(_)) => {
-                    eprintln!("map: a helper waits for the kernel, and unmaps what comes of it");
-                }
-                Some(Details::Devices(devices)) => devices.iter().for_each(|device| eprintln!("map: mapped: {device}")),
-                _ => {}
+    let arguments = program::arguments();
+    let log = KernelLog::from_now();
+    match map(&arguments) {
+        Ok(device) => match print::line(device.node.display()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                program::say(format_args!("{device} is mapped; {error}"));
+                ExitCode::FAILURE
             }
-            // As with the `rbd` program, the errno where there is one.
-            ExitCode::from(error.and_then(rbd::Error::errno).and_then(|errno| errno.try_into().ok()).unwrap_or(1))
-        }
+        },
+        Err(error) => failed(error, log),
     }
 }

@@ -3,8 +3,11 @@
 //!     mapped
 //!     mapped kube/pvc-1 --fsid 0b4c9e0d-7f0c-4f7c-8a1c-0123456789ab
 //!     mapped --json
+//!
+//! Exit status: 0, 64 for wrong arguments, else the errno, or 1 where there is none.
 
 mod print;
+mod program;
 
 use std::error::Error;
 use std::io;
@@ -77,11 +80,8 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    match run(&program::arguments()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("mapped: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => program::failed(&*error),
     }
 }

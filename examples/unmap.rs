@@ -4,22 +4,27 @@
 //!     unmap kube/pvc-1 --if-several newest
 //!     unmap --image-id fb236b8b4567 --fsid 0b4c9e0d-7f0c-4f7c-8a1c-0123456789ab
 //!     unmap /dev/rbd0 --force --deadline 30
+//!
+//! Exit status: 0 when all that was meant is unmapped, 64 for wrong arguments, else the errno, or 1 where there is none.
 
 mod print;
+mod program;
+mod seconds;
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
+use rbd::attach::Detach;
 use rbd::krbd::{IfSeveral, Krbd, Target, UnmapOptions, helper_main};
 use rbd::{Details, Fsid, ImageId, ImageSpec, PoolName};
 
 #[derive(Parser)]
 #[command(about = "Unmap devices of the kernel's rbd driver")]
 struct Arguments {
-    /// A device, a partition of it, a link to one, or [POOL/[NAMESPACE/]]IMAGE[@SNAPSHOT]
+    /// A device, a partition of it, a link to one, with `/` or `.` in front, or [POOL/[NAMESPACE/]]IMAGE[@SNAPSHOT]
     #[arg(required_unless_present_any = ["id", "image_id"], conflicts_with_all = ["id", "image_id"])]
     target: Option<String>,
     /// By the number in /dev/rbdN
@@ -41,8 +46,8 @@ struct Arguments {
     #[arg(long, value_enum, default_value = "refuse")]
     if_several: Several,
     /// Give up after so many seconds
-    #[arg(long, value_name = "SECONDS")]
-    deadline: Option<u64>,
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::seconds)]
+    deadline: Option<Duration>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -53,11 +58,16 @@ enum Several {
     Newest,
 }
 
+/// No pool is called `.` or `..`.
+fn is_path(target: &str) -> bool {
+    ["/", "./", "../"].iter().any(|start| target.starts_with(start))
+}
+
 fn target(arguments: &Arguments) -> rbd::Result<Target> {
     let target: Target = match (arguments.id, &arguments.image_id, &arguments.target) {
         (Some(id), ..) => id.into(),
         (None, Some(image_id), _) => image_id.clone().into(),
-        (None, None, Some(path)) if path.starts_with('/') => PathBuf::from(path).into(),
+        (None, None, Some(path)) if is_path(path) => PathBuf::from(path).into(),
         (None, None, spec) => {
             let spec: ImageSpec = spec.as_deref().unwrap_or_default().parse()?;
             spec.with_default_pool(&arguments.pool).into()
@@ -69,7 +79,7 @@ fn target(arguments: &Arguments) -> rbd::Result<Target> {
     })
 }
 
-fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let mut options = UnmapOptions::new().if_several(match arguments.if_several {
         Several::Refuse => IfSeveral::Refuse,
         Several::One => IfSeveral::One,
@@ -80,24 +90,50 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         options = options.force();
     }
     let mut krbd = Krbd::new();
-    if let Some(seconds) = arguments.deadline {
-        options = options.deadline(Duration::from_secs(seconds));
+    if arguments.deadline.is_some() {
         // The shell is to have its prompt back then, whatever the kernel does.
         krbd = krbd.detached();
     }
-    for unmapped in krbd.unmap(target(arguments)?, &options)? {
-        print::line(format_args!("unmapped {}", unmapped.device))?;
+    let target = target(arguments)?;
+    // One by one, as each is to be reported.
+    let all = match arguments.if_several {
+        Several::All => krbd.find(target.clone())?,
+        _ => Vec::new(),
+    };
+    let targets = if all.is_empty() { vec![target] } else { all.iter().map(Target::from).collect() };
+    let (detach, start, mut status) = (Detach::new(&krbd), Instant::now(), ExitCode::SUCCESS);
+    for target in targets {
+        if let Some(deadline) = arguments.deadline {
+            options = options.deadline(deadline.saturating_sub(start.elapsed()));
+        }
+        match detach.unmap(target, &options) {
+            Ok(unmapped) => unmapped.iter().try_for_each(|one| print::line(format_args!("unmapped {}", one.device)))?,
+            Err(error) => status = failed(&error),
+        }
     }
-    Ok(())
+    Ok(status)
+}
+
+/// Says why it failed, and what to do.
+fn failed(error: &rbd::Error) -> ExitCode {
+    let status = program::failed(error);
+    match error.details() {
+        Details::PendingUnmap(_) => program::say("a helper waits for the kernel, which goes on with it"),
+        Details::Devices(_) => program::say("name one of them, or choose with --if-several"),
+        Details::Holders { holders, .. } => {
+            holders.to_string().lines().for_each(program::say);
+            program::say("`why_busy` with that device says what frees it");
+        }
+        Details::Explanation(explanation) => explanation.to_string().lines().for_each(program::say),
+        _ => {}
+    }
+    status
 }
 
 fn main() -> ExitCode {
     helper_main();
-    let Err(error) = run(&Arguments::parse()) else { return ExitCode::SUCCESS };
-    eprintln!("unmap: {error:#}");
-    let error = error.downcast_ref::<rbd::Error>();
-    if let Some(Details::PendingUnmap(_)) = error.map(rbd::Error::details) {
-        eprintln!("unmap: a helper waits for the kernel, which goes on with it");
-    }
-    ExitCode::from(error.and_then(rbd::Error::errno).and_then(|errno| errno.try_into().ok()).unwrap_or(1))
+    run(&program::arguments()).unwrap_or_else(|error| match error.downcast_ref() {
+        Some(error) => failed(error),
+        None => program::failed(&*error),
+    })
 }

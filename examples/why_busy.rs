@@ -14,6 +14,8 @@
 
 mod colour;
 mod print;
+mod program;
+mod seconds;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -42,22 +44,19 @@ struct Arguments {
     #[arg(long, requires = "release")]
     force: bool,
     /// How many seconds it may take: 5, and 60 with --release.
-    #[arg(long)]
-    deadline: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::seconds)]
+    deadline: Option<Duration>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::try_parse().unwrap_or_else(|error| {
-        let status = if error.use_stderr() { 64 } else { 0 };
-        drop(error.print());
-        std::process::exit(status);
-    });
+    let arguments: Arguments = program::arguments();
     let done = if arguments.release { release(&arguments) } else { look(&arguments) };
     done.unwrap_or_else(|error| {
-        eprintln!("why_busy: {error:#}");
+        // 2 and 3 say what was found.
+        program::failed(&*error);
         ExitCode::FAILURE
     })
 }
@@ -65,7 +64,7 @@ fn main() -> ExitCode {
 fn look(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let mut search = Holders::of(number(arguments)?);
     if let Some(deadline) = arguments.deadline {
-        search = search.deadline(Duration::try_from_secs_f64(deadline)?);
+        search = search.deadline(deadline);
     }
     if arguments.mounts_only {
         search = search.mounts_only();
@@ -97,7 +96,7 @@ fn release(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         policy = policy.force();
     }
     if let Some(deadline) = arguments.deadline {
-        policy = policy.deadline(Duration::try_from_secs_f64(deadline)?);
+        policy = policy.deadline(deadline);
     }
     let release = Release::new(policy);
     let number = number(arguments)?;

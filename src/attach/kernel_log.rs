@@ -1,25 +1,38 @@
-//! What the kernel logs while a map is under way.
+//! What the kernel logs while a map or an unmap is under way.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// `/dev/kmsg` from one moment on; nothing where it cannot be read (it takes CAP_SYSLOG, and a container has none).
+/// What the kernel's rbd driver and its Ceph client log from one moment on (`/dev/kmsg`); nothing where that cannot be
+/// read (it takes CAP_SYSLOG, and a container has none).
+///
+/// The lines do not say for whom: another map at the same time may have caused one.
+///
+/// ```no_run
+/// # use rbd::{attach::KernelLog, krbd::{Krbd, MapRequest}};
+/// # fn map(request: &MapRequest) {
+/// let log = KernelLog::from_now();
+/// if let Err(error) = Krbd::new().map(request) {
+///     eprintln!("{error}: {:?}", log.lines()); // rbd: image pvc-9 does not exist
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
-pub(super) struct KernelLog(Option<File>);
+pub struct KernelLog(Option<File>);
 
 /// Nobody needs more of them to see what went wrong.
 const MOST_LINES: usize = 20;
 
 impl KernelLog {
     /// Lines from now on.
-    pub(super) fn from_now() -> Self {
+    pub fn from_now() -> Self {
         let log = File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg");
         Self(log.and_then(|mut log| log.seek(SeekFrom::End(0)).map(|_| log)).ok())
     }
 
-    /// The lines of the rbd driver and of libceph so far, the last ones where they are many.
-    pub(super) fn lines(self) -> Vec<String> {
+    /// The lines so far, the last 20 where they are more.
+    pub fn lines(self) -> Vec<String> {
         let Some(mut log) = self.0 else { return Vec::new() };
         // printk.h: a record has 1024 bytes of text at most, and its prefix.
         let mut record = [0; 4096];

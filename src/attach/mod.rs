@@ -33,5 +33,6 @@ mod with_cluster;
 
 pub use cause::{Cause, Explanation, Support};
 pub use detach::Detach;
+pub use kernel_log::KernelLog;
 #[cfg(feature = "librados")]
 pub use with_cluster::Attach;

@@ -37,7 +37,10 @@ impl CephxKey {
     /// `InvalidInput`: it is not base64, or not of a key. The text is in no part of the error.
     pub(super) fn decode(secret: &Secret) -> Result<Self> {
         let text = secret.expose().as_bytes();
-        if text.is_empty() || !text.len().is_multiple_of(4) {
+        if text.is_empty() {
+            return Err(malformed("it is empty"));
+        }
+        if !text.len().is_multiple_of(4) {
             return Err(malformed("it is not base64"));
         }
         let digits = text.strip_suffix(b"==").or(text.strip_suffix(b"=")).unwrap_or(text);
@@ -92,7 +95,7 @@ impl CephxKey {
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 fn malformed(why: &'static str) -> Error {
-    Error::new(ErrorKind::InvalidInput, "read a cephx key").with_hint(why).at(Stage::Preflight)
+    Error::new(ErrorKind::InvalidInput, "read cephx key").with_hint(why).at(Stage::Preflight)
 }
 
 impl fmt::Debug for CephxKey {
@@ -135,6 +138,7 @@ mod tests {
         for text in ["", "A", "AQB*", "hello=world", "AQBRHFNlAAAAABAAo9K/oNuuDNdSqbRnkTIW", "====", "AAAA", "a,ro"] {
             let error = CephxKey::decode(&Secret::new(text)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{text}");
+            assert_eq!(error.hint() == Some("it is empty"), text.is_empty());
             assert!(text.len() < 4 || !format!("{error:#} {error:?}").contains(text), "{error:?}");
         }
     }

@@ -69,7 +69,8 @@ impl Krbd {
     /// # Errors
     ///
     /// - As [`list`](Self::list).
-    /// - `NotFound`, `NotBlockDevice`, `NotRbdDevice`: there is nothing at the path, or something else.
+    /// - `NotFound`, `NotBlockDevice`, `NotRbdDevice`: there is nothing at the path, or something else. A missing
+    ///   `/dev/rbdN` is no error as long as N is mapped, as in a container without device nodes.
     /// - `Changed`: the id of the device is now another mapping's.
     /// - `InvalidInput`: the spec names no pool.
     pub fn find(&self, target: impl Into<Target>) -> Result<Vec<Device>> {
@@ -112,8 +113,13 @@ impl Krbd {
     fn find_by_path(&self, path: &Path) -> Result<Device> {
         const OPERATION: &str = "look up mapped device";
         // Follows links; does not open the device.
-        let metadata =
-            fs::metadata(path).map_err(|error| Error::from_io(OPERATION, error).with_object(path.display()))?;
+        let metadata = match fs::metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                let device = self.device_of_node(path)?;
+                return device.ok_or_else(|| Error::from_io(OPERATION, error).with_object(path.display()));
+            }
+        };
         if !metadata.file_type().is_block_device() {
             return Err(Error::new(ErrorKind::NotBlockDevice, OPERATION).with_object(path.display()));
         }
@@ -129,6 +135,14 @@ impl Krbd {
                 None => format!("the kernel has no block device {number}"),
             })
         })
+    }
+
+    /// The mapping whose node this would be if the host's `/dev` had it.
+    fn device_of_node(&self, path: &Path) -> Result<Option<Device>> {
+        match sysfs::id_of_path(path) {
+            Some(id) => Ok(self.device(id)?.filter(|device| device.node == path)),
+            None => Ok(None),
+        }
     }
 }
 

@@ -136,7 +136,12 @@ impl Krbd {
         }
         match errno {
             libc::EPERM if preflight::is_privileged(&self.proc) == Some(false) => not_privileged(failed),
-            libc::EPERM => failed.with_hint("the user's capabilities forbid it, or the kernel did not find the key"),
+            libc::EPERM if request.options.is_read_only() => {
+                failed.with_hint("the user's capabilities forbid it, or the kernel did not find the key")
+            }
+            libc::EPERM => failed.with_hint(
+                "the user's capabilities forbid it, perhaps only to write (then map read-only), or the kernel did not find the key",
+            ),
             libc::EACCES => failed.with_hint("the cluster does not know the user, or the key is wrong"),
             libc::ENOENT => {
                 failed.with_hint("there is no such pool, image, snapshot or namespace; see the kernel's log")

@@ -49,7 +49,10 @@ impl Credentials {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput): it is not a cephx key. A map fails then too.
     pub fn key_type(&self) -> Result<Option<KeyType>> {
         match &self.key {
-            Key::Secret(secret) => Ok(Some(CephxKey::decode(secret)?.key_type())),
+            Key::Secret(secret) => match CephxKey::decode(secret) {
+                Ok(key) => Ok(Some(key.key_type())),
+                Err(error) => Err(error.with_object(format!("of client.{}", self.user))),
+            },
             Key::Preloaded | Key::Absent => Ok(None),
         }
     }

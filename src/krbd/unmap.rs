@@ -1,6 +1,6 @@
 //! Unmap a device.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::failure::Stage;
 use super::find::Target;
@@ -68,7 +68,7 @@ impl UnmapOptions {
         Self { busy_retries: retries, ..self }
     }
 
-    /// How long the whole unmap may take.
+    /// How long the whole unmap may take. A device that is busy until then is `Busy`, and not `TimedOut`.
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { deadline: Some(deadline), ..self }
     }
@@ -131,13 +131,14 @@ impl Krbd {
     }
 
     fn unmap_one(&self, device: Device, options: &UnmapOptions, deadline: Deadline) -> Result<Unmapped> {
+        if deadline.is_over() {
+            let error = Error::new(ErrorKind::TimedOut, OPERATION).with_object(&device).at(Stage::Write);
+            return Err(error.with_details(Details::Attempts(0)));
+        }
         let mut attempts = 0;
         loop {
-            if deadline.is_over() {
-                let error = Error::new(ErrorKind::TimedOut, OPERATION).with_object(&device).at(Stage::Write);
-                return Err(error.with_details(Details::Attempts(attempts)));
-            }
             attempts += 1;
+            let start = Instant::now();
             let error = match self.remove(&device, options.force, deadline) {
                 Ok(()) => return Ok(Unmapped { device, attempts }),
                 Err(error) => error,
@@ -148,11 +149,14 @@ impl Krbd {
             if !passing {
                 return Err(error);
             }
-            let left = deadline.left().unwrap_or(Duration::MAX);
-            if attempts > options.busy_retries || left.is_zero() {
+            let took = start.elapsed();
+            if attempts <= options.busy_retries {
+                std::thread::sleep(deadline.left().unwrap_or(POLL).min(POLL));
+            }
+            // A write that cannot end in time would be left to the kernel, and its end not known.
+            if attempts > options.busy_retries || deadline.left().is_some_and(|left| left <= took) {
                 return Err(error.with_details(Details::Attempts(attempts)));
             }
-            std::thread::sleep(left.min(POLL));
         }
     }
 

@@ -165,6 +165,18 @@ fn paths_that_are_no_rbd_device_are_told_apart() {
 }
 
 #[test]
+fn a_node_that_is_missing_stands_for_its_device_as_long_as_that_is_mapped() {
+    let host = several();
+    let (krbd, dev) = (host.krbd(), host.root.path().join("dev"));
+    assert_eq!(krbd.find(dev.join("rbd5")).unwrap()[0].id, 5);
+    for path in [dev.join("rbd7"), dev.join("rbd05"), dev.join("rbd5p1"), host.root.path().join("rbd5")] {
+        assert_eq!(krbd.find(path.clone()).unwrap_err().kind(), ErrorKind::NotFound, "{}", path.display());
+    }
+    fs::write(dev.join("rbd5"), "").unwrap();
+    assert_eq!(krbd.find(dev.join("rbd5")).unwrap_err().kind(), ErrorKind::NotBlockDevice);
+}
+
+#[test]
 fn the_link_counts_only_if_it_leads_to_the_device() {
     let host = Host::new();
     host.add(4, FSID_1, ["p", "", "img", "-"]);
