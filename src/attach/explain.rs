@@ -164,9 +164,16 @@ impl Explainer<'_> {
 }
 
 fn permission(request: &MapRequest, found: &mut Explanation) {
-    if let Some(line) = found.logged("key not found").map(str::to_owned) {
-        found.add(Certain, "the kernel did not find the user's key", line, "give the key with the request");
-        return;
+    // `get_secret` in `net/ceph/ceph_common.c`.
+    for (text, cause) in [
+        ("key not found", "the kernel did not find the user's key"),
+        ("expired key", "the user's key in the kernel's keyring has expired"),
+        ("revoked key", "the user's key in the kernel's keyring was revoked"),
+    ] {
+        if let Some(line) = found.logged(text).map(str::to_owned) {
+            found.add(Certain, cause, line, "give the key with the request");
+            return;
+        }
     }
     let read_only = request.map_options().is_read_only();
     found.add(
@@ -215,5 +222,28 @@ fn invalid(request: &MapRequest, facts: &Facts, found: &mut Explanation) {
             format!("options {}; features {}", request.map_options(), facts.features),
             "leave options out, one by one",
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::krbd::Credentials;
+
+    #[test]
+    fn a_key_that_the_kernel_could_not_use_is_the_cause_of_its_eperm() {
+        let monitors = "192.0.2.1".parse().unwrap();
+        let request = MapRequest::new(monitors, Credentials::preloaded("kube"), "kube/pvc-1".parse().unwrap());
+        let cause = |line: &str| {
+            let mut found = Explanation { kernel_log: vec![line.to_owned()], ..Explanation::default() };
+            permission(&request, &mut found);
+            (found.causes[0].support, found.causes[0].cause.clone())
+        };
+        let is = |support, text: &str| (support, text.to_owned());
+        let not_found = "libceph: Failed due to key not found: client.kube";
+        assert_eq!(cause(not_found), is(Certain, "the kernel did not find the user's key"));
+        let revoked = "libceph: Failed due to revoked key: client.kube";
+        assert_eq!(cause(revoked), is(Certain, "the user's key in the kernel's keyring was revoked"));
+        assert_eq!(cause("libceph: mon0 session established"), is(Likely, "the user's capabilities do not allow it"));
     }
 }

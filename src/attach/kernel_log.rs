@@ -34,15 +34,15 @@ impl KernelLog {
     /// The lines so far, the last 20 where they are more.
     pub fn lines(self) -> Vec<String> {
         let Some(mut log) = self.0 else { return Vec::new() };
-        // printk.h: a record has 1024 bytes of text at most, and its prefix.
-        let mut record = [0; 4096];
+        // What a record has at most, with all that is escaped in it (CONSOLE_EXT_LOG_MAX in linux/printk.h).
+        let mut record = [0; 8192];
         let mut lines = Vec::new();
         loop {
             match log.read(&mut record) {
                 Ok(0) => break,
                 Ok(length) => lines.extend(ceph_line(&String::from_utf8_lossy(&record[..length]))),
                 // Records were overwritten before they were read; the next read goes on after them.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+                Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted) => {}
                 Err(_) => break,
             }
         }

@@ -55,8 +55,30 @@ fn refused(error: &io::Error, name: &str, key_type: KeyType) -> Error {
         libc::ENODEV => {
             failed.with_kind(ErrorKind::ModuleNotLoaded).with_hint("libceph, which brings the key type, is not loaded")
         }
+        libc::EDQUOT => failed.with_hint(
+            "the quota of keys is used up, which /proc/key-users shows; sysctl kernel.keys.maxkeys or maxbytes raises it, for root root_maxkeys or root_maxbytes",
+        ),
         libc::EPERM | libc::EACCES | libc::ENOSYS => failed
             .with_hint("add_key(2) is not allowed here; the key can go among the options if the request allows it"),
         _ => failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_keyring_says_is_told_apart() {
+        let refused = |errno| {
+            let error = refused(&io::Error::from_raw_os_error(errno), "client.kube", KeyType::Aes);
+            assert_eq!((error.stage(), error.errno()), (Some(Stage::AddKey), Some(errno)));
+            (error.kind(), error.hint().unwrap_or_default().to_owned())
+        };
+        assert!(refused(libc::EDQUOT).1.contains("quota of keys is used up"));
+        assert_eq!(refused(libc::ENODEV).0, ErrorKind::ModuleNotLoaded);
+        assert!(refused(libc::ENOSYS).1.contains("if the request allows it"));
+        assert_eq!(refused(ENOTSUPP).0, ErrorKind::Unsupported);
+        assert_eq!(refused(libc::ENOMEM), (ErrorKind::Other, String::new()));
     }
 }
