@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::fs;
+use std::io;
 use std::os::linux::fs::MetadataExt;
 use std::path::Path;
+use std::process;
 use std::str::FromStr;
 
 use super::sys;
@@ -45,12 +47,12 @@ const NO_BOOT_ID: &str = "-";
 impl Origin {
     /// This process's, different at each call.
     pub(super) fn here(proc: &Path) -> Result<Self> {
-        let pid = std::process::id();
         Ok(Self {
             boot_id: boot_id(proc).unwrap_or_else(|| NO_BOOT_ID.to_owned()),
             pid_namespace: pid_namespace(proc).unwrap_or(0),
-            pid,
-            start_time: start_time(proc, pid).unwrap_or(0),
+            pid: process::id(),
+            // Not by its id: this may be the /proc of another namespace.
+            start_time: start_time(&proc.join("self")).unwrap_or(0),
             random: sys::random()?,
         })
     }
@@ -71,12 +73,17 @@ impl Origin {
             Some(boot_id) if boot_id == self.boot_id => {}
             _ => return Liveness::Unknown,
         }
-        if pid_namespace(proc) != Some(self.pid_namespace) {
+        let is_own_proc =
+            fs::read_link(proc.join("self")).is_ok_and(|own| own.as_os_str() == &*process::id().to_string());
+        if !is_own_proc || pid_namespace(proc) != Some(self.pid_namespace) {
             return Liveness::Unknown;
         }
-        match start_time(proc, self.pid) {
+        let process = proc.join(self.pid.to_string());
+        match start_time(&process) {
             Some(start) if start == self.start_time => Liveness::Alive,
-            _ => Liveness::Gone,
+            Some(_) => Liveness::Gone,
+            None if is_missing(&process) => Liveness::Gone,
+            None => Liveness::Unknown,
         }
     }
 }
@@ -90,9 +97,13 @@ fn pid_namespace(proc: &Path) -> Option<u64> {
     Some(fs::metadata(proc.join("self/ns/pid")).ok()?.st_ino())
 }
 
+fn is_missing(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 /// Field 22 of `/proc/PID/stat`; the second field, the name, is in brackets and may contain anything.
-fn start_time(proc: &Path, pid: u32) -> Option<u64> {
-    let stat = fs::read(proc.join(format!("{pid}/stat"))).ok()?;
+fn start_time(process: &Path) -> Option<u64> {
+    let stat = fs::read(process.join("stat")).ok()?;
     let after_name = &stat[stat.iter().rposition(|&byte| byte == b')')? + 1..];
     str::from_utf8(after_name).ok()?.split_ascii_whitespace().nth(19)?.parse().ok()
 }
@@ -160,6 +171,20 @@ mod tests {
         fs::create_dir(proc.path().join("7")).unwrap();
         let fields: Vec<_> = (3..=52).map(|n| n.to_string()).collect();
         fs::write(proc.path().join("7/stat"), format!("7 (a) b (c) {}\n", fields.join(" "))).unwrap();
-        assert_eq!(start_time(proc.path(), 7), Some(22));
+        assert_eq!(start_time(&proc.path().join("7")), Some(22));
+    }
+
+    /// Like a host's `/proc` that a container sees under `/host/proc`: process ids mean others there.
+    #[test]
+    fn the_proc_of_another_namespace_makes_the_same_mark_and_says_nothing_of_a_process() {
+        let proc = tempfile::tempdir().unwrap();
+        let own = proc.path().join("4294967295");
+        fs::create_dir_all(proc.path().join("sys/kernel/random")).unwrap();
+        fs::copy("/proc/sys/kernel/random/boot_id", proc.path().join("sys/kernel/random/boot_id")).unwrap();
+        std::os::unix::fs::symlink("/proc/self", &own).unwrap();
+        std::os::unix::fs::symlink("4294967295", proc.path().join("self")).unwrap();
+        let origin = Origin::here(proc.path()).unwrap();
+        assert_eq!(origin.liveness(), Liveness::Alive);
+        assert_eq!(origin.liveness_in(proc.path()), Liveness::Unknown);
     }
 }
