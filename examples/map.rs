@@ -99,6 +99,12 @@ fn request(arguments: &Arguments) -> Result<MapRequest, Box<dyn Error>> {
     Ok(request)
 }
 
+/// What goes on is to be undone, unless it completed just now.
+fn completed(error: &rbd::Error) -> Option<Device> {
+    let Details::PendingMap(pending) = error.details() else { return None };
+    if pending.discard() { None } else { pending.wait(None)?.ok() }
+}
+
 fn map(arguments: &Arguments) -> Result<Device, Box<dyn Error>> {
     // The shell is to have its prompt back when the deadline is over, whatever the kernel does.
     let krbd = match arguments.deadline {
@@ -108,7 +114,8 @@ fn map(arguments: &Arguments) -> Result<Device, Box<dyn Error>> {
     if arguments.load_module {
         krbd.load_module()?;
     }
-    Ok(krbd.map(&request(arguments)?)?)
+    let mapped = krbd.map(&request(arguments)?);
+    Ok(mapped.or_else(|error| completed(&error).ok_or(error))?)
 }
 
 /// Says why it failed, and what belongs to that.

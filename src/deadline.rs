@@ -5,6 +5,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::thread::without_signals;
+
 /// The moment by which a whole call must have returned, however many steps it has inside.
 ///
 /// Calls take a [`Duration`], counted from their start; this is what they turn it into once, so that every step
@@ -42,7 +44,8 @@ impl Deadline {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Option<T>> {
         let (sender, receiver) = mpsc::sync_channel(1);
-        thread::Builder::new().name(thread.into()).spawn(move || drop(sender.send(work())))?;
+        let work = move || drop(sender.send(work()));
+        without_signals(|| thread::Builder::new().name(thread.into()).spawn(work))?;
         Ok(match self.left() {
             Some(left) => receiver.recv_timeout(left).ok(),
             None => receiver.recv().ok(),

@@ -71,6 +71,7 @@ pub mod rados;
 pub mod remedy;
 mod secret;
 mod text;
+mod thread;
 mod tree;
 #[cfg(feature = "librados")]
 pub mod usage;

@@ -7,6 +7,8 @@ use std::mem::ManuallyDrop;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::thread::without_signals;
+
 thread_local! {
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
@@ -23,7 +25,8 @@ pub(crate) fn outside_callbacks(close: impl FnOnce() + Send + 'static) {
     if is_inside() {
         // Where no thread can be had the handle leaks, with all that it keeps: better than a dead lock.
         let close = ManuallyDrop::new(close);
-        let _ = std::thread::Builder::new().name("rbd-closer".into()).spawn(move || ManuallyDrop::into_inner(close)());
+        let close = move || ManuallyDrop::into_inner(close)();
+        let _ = without_signals(|| std::thread::Builder::new().name("rbd-closer".into()).spawn(close));
     } else {
         close();
     }

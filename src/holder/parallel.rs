@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::deadline::Deadline;
+use crate::thread::without_signals;
 
 /// When no answer has come for this long, a worker is taken for stuck and another one is started.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -78,7 +79,7 @@ where
     /// How many were started: none where the system refuses a thread.
     fn start_worker(self: &Arc<Self>) -> usize {
         let crew = Arc::clone(self);
-        thread::Builder::new().name("rbd-holder".into()).spawn(move || crew.work()).is_ok().into()
+        without_signals(|| thread::Builder::new().name("rbd-holder".into()).spawn(move || crew.work())).is_ok().into()
     }
 
     fn work(&self) {

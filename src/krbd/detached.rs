@@ -1,5 +1,6 @@
 //! Writes to the bus in a process of their own, so that the kernel holds that and not the caller's.
 
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::failure::Stage;
-use super::helper::{self, NamedKey};
+use super::helper::{self, Ended, NamedKey};
 use super::{BusError, Krbd};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -35,55 +36,89 @@ impl Krbd {
     /// The same driver, with maps and unmaps carried out by a helper process: this program, run again.
     ///
     /// A thread that the kernel holds keeps its process from ending ([Waiting](super#waiting)). The helper is a process
-    /// in a session of its own, without terminal, directory or files of this one, so that this one can end: a shell gets
-    /// its prompt back. It stays in the cgroup and the PID namespace: with these a service manager or the end of a
-    /// container ends it too, or waits for it. It has the environment of this program. It is started with the first map or unmap (`/proc/self/exe`) and
-    /// serves until the last clone of this `Krbd` is gone; a call that comes while it is held gets another one. It
-    /// blocks signals, except for SIGKILL, and shows as `krbd-helper` in `ps`.
+    /// in a session of its own, without terminal, directory or files of this one, so that this one can end: a shell
+    /// gets its prompt back. It stays in the cgroup and the namespaces of the thread that started it: a service manager
+    /// or the end of a container ends it too, or waits for it, and a thread that enters another network namespace for
+    /// its maps needs a `Krbd` of its own. It has the environment of this program, blocks signals, except for SIGKILL,
+    /// and shows as `krbd-helper` in `ps`.
     ///
-    /// If this program has ended when a map completes, then the helper unmaps it again (Linux 4.9). An unmap is carried
-    /// through.
+    /// It is started with the first map or unmap (`/proc/self/exe`) and serves until the last clone of this `Krbd` is
+    /// gone. A call that comes while it is held gets another one, and so does the first call after a fork.
+    ///
+    /// If this program has ended when a map completes, then the helper unmaps it again (Linux 4.9). A program that ends
+    /// because of a deadline calls [`Pending::discard`](super::Pending::discard) first: the map may complete in between.
+    /// An unmap is carried through.
     ///
     /// Keys go to the helper through a socket. One that is [preloaded](super::Credentials::preloaded) must be in the
     /// session's or the user's keyring: other keyrings are not inherited.
     ///
     /// # Errors
     ///
-    /// Maps and unmaps give `Unsupported` if the program did not begin with [`helper_main`], `NotFound` if proc is not
-    /// mounted, and `Other` if the helper was killed: whether the kernel carried the request out is then not known.
+    /// Maps and unmaps give `Unsupported` if the program did not begin with [`helper_main`], or proc is not mounted, and
+    /// `Other` if the helper was killed at work and nothing came of it, or that cannot be known (before Linux 4.9). A
+    /// program with capabilities of its file (setcap(8)) cannot be a helper.
     #[must_use]
     pub fn detached(self) -> Self {
         Self { helpers: Some(Arc::new(Helpers::default())), ..self }
     }
 
-    /// What can write to the bus right away: a helper has been started if there is to be one.
-    pub(super) fn writer(&self, operation: &'static str) -> Result<Writer<'_>> {
-        let helper = match &self.helpers {
-            Some(helpers) => Some((&**helpers, helpers.get(self, operation)?)),
-            None => None,
+    /// Writes one request to the bus: `verb` is the file, without `_single_major`. The key is for a helper: the calling
+    /// thread has it. `check` is what must hold right before, when that which writes is there.
+    pub(super) fn write(
+        &self,
+        operation: &'static str,
+        object: &dyn fmt::Display,
+        verb: &str,
+        text: &[u8],
+        key: Option<&NamedKey<'_>>,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<Result<Written, BusError>> {
+        let Some(helpers) = &self.helpers else {
+            check()?;
+            return Ok((self.bus.0)(&self.bus_file(verb), text).map(|()| Written::directly()));
         };
-        Ok(Writer { krbd: self, helper })
+        loop {
+            let idle = helpers.idle();
+            let was_idle = idle.is_some();
+            let helper =
+                idle.map_or_else(|| Helper::start(self, operation), Ok).map_err(|error| error.with_object(object))?;
+            check()?;
+            let why = match helper::ask(&helper.stream, verb, text, key) {
+                Ok(result) => {
+                    let written = Written(Some((Arc::clone(helpers), helper)));
+                    return Ok(match result {
+                        Ok(()) => Ok(written),
+                        Err(error) => {
+                            written.keep();
+                            Err(error)
+                        }
+                    });
+                }
+                // It was killed while it had nothing to do: another can be asked.
+                Err(Ended::BeforeRequest) if was_idle => continue,
+                Err(Ended::BeforeRequest) => "the helper process ended before it was asked",
+                Err(Ended::WithoutAnswer) => "the helper process ended without an answer",
+            };
+            return Ok(Err(BusError(Stage::Write, io::Error::other(why))));
+        }
     }
 }
 
-/// Writes one request.
-pub(super) struct Writer<'a> {
-    krbd: &'a Krbd,
-    helper: Option<(&'a Helpers, Helper)>,
-}
+/// What was carried out. If it is dropped and not kept, or this program ends before that, then the helper that mapped
+/// unmaps again.
+pub(super) struct Written(Option<(Arc<Helpers>, Helper)>);
 
-impl Writer<'_> {
-    /// `verb` is the file, without `_single_major`. The key is for the helper: the calling thread has it.
-    pub(super) fn write(self, verb: &str, text: &[u8], key: Option<NamedKey<'_>>) -> Result<(), BusError> {
-        let Some((helpers, helper)) = self.helper else {
-            return (self.krbd.bus.0)(&self.krbd.bus_file(verb), text);
-        };
-        let Ok(result) = helper::ask(&helper.stream, verb, text, key) else {
-            let ended = io::Error::other("the helper process ended without an answer");
-            return Err(BusError(Stage::Write, ended));
-        };
-        helpers.lock().push(helper);
-        result
+impl Written {
+    /// Not by a helper that could undo it.
+    pub(super) fn directly() -> Self {
+        Self(None)
+    }
+
+    pub(super) fn keep(self) {
+        if let Some((helpers, helper)) = self.0 {
+            helper::acknowledge(&helper.stream);
+            helpers.lock().push(helper);
+        }
     }
 }
 
@@ -92,18 +127,11 @@ impl Writer<'_> {
 pub(super) struct Helpers(Mutex<Vec<Helper>>);
 
 impl Helpers {
-    fn get(&self, krbd: &Krbd, operation: &'static str) -> Result<Helper> {
-        while let Some(mut helper) = self.idle() {
-            // It may have been killed while it had nothing to do.
-            if matches!(helper.process.try_wait(), Ok(None)) {
-                return Ok(helper);
-            }
-        }
-        Helper::start(krbd, operation)
-    }
-
     fn idle(&self) -> Option<Helper> {
-        self.lock().pop()
+        let mut idle = self.lock();
+        // A process that was forked from this one leaves them to it.
+        idle.retain(Helper::is_ours);
+        idle.pop()
     }
 
     // Nothing that panics runs under the lock.
@@ -116,14 +144,22 @@ impl Helpers {
 struct Helper {
     stream: UnixStream,
     process: Child,
+    /// The process that started it.
+    parent: u32,
 }
 
 impl Helper {
     fn start(krbd: &Krbd, operation: &'static str) -> Result<Self> {
-        let failed = |error| {
-            Error::from_io(operation, error)
-                .with_hint("the helper process could not be started; is /proc mounted?")
-                .at(Stage::Preflight)
+        let failed = |error: io::Error| {
+            let is_missing = error.kind() == io::ErrorKind::NotFound;
+            let failed = Error::from_io(operation, error).at(Stage::Preflight);
+            match is_missing {
+                // Not the image.
+                true => {
+                    failed.with_kind(ErrorKind::Unsupported).with_hint("a helper process needs /proc to be mounted")
+                }
+                false => failed.with_hint("the helper process could not be started"),
+            }
         };
         if !CAN_HELP.load(Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Unsupported, operation)
@@ -137,15 +173,23 @@ impl Helper {
         let process = command.spawn().map_err(failed)?;
         // The command has the other end too: without it, the end of the helper is the end of the stream.
         drop(command);
-        let helper = Self { stream, process };
-        helper::greet(&helper.stream, krbd).map_err(failed)?;
+        let helper = Self { stream, process, parent: std::process::id() };
+        // It ended, which says nothing of the request.
+        helper::greet(&helper.stream, krbd).map_err(|error| failed(io::Error::other(error)))?;
         Ok(helper)
+    }
+
+    fn is_ours(&self) -> bool {
+        self.parent == std::process::id()
     }
 }
 
 impl Drop for Helper {
     /// Nothing is asked of it any more, so it ends.
     fn drop(&mut self) {
+        if !self.is_ours() {
+            return;
+        }
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
         let _ = self.process.wait();
     }
@@ -155,15 +199,31 @@ impl Drop for Helper {
 mod tests {
     use super::*;
 
+    fn helper_of(parent: u32) -> (Helper, UnixStream) {
+        let process = Command::new("true").spawn().unwrap();
+        let (stream, theirs) = UnixStream::pair().unwrap();
+        (Helper { stream, process, parent }, theirs)
+    }
+
     #[test]
-    fn a_helper_that_ended_while_it_was_idle_is_not_asked() {
-        let mut process = Command::new("true").spawn().unwrap();
-        process.wait().unwrap();
-        let (stream, _) = UnixStream::pair().unwrap();
-        let helpers = Helpers(Mutex::new(vec![Helper { stream, process }]));
-        // Instead it would start another, which this program cannot be.
-        let error = helpers.get(&Krbd::new(), "map image").map(drop).unwrap_err();
+    fn a_helper_that_was_killed_while_it_was_idle_is_followed_by_another() {
+        let (helper, theirs) = helper_of(std::process::id());
+        let krbd = Krbd::new().detached();
+        krbd.helpers.as_ref().unwrap().lock().push(helper);
+        drop(theirs);
+        // The other would be started, which this program cannot be.
+        let error = krbd.write("map image", &"p/i", "add", b"", None, || Ok(())).map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(helpers.lock().is_empty());
+    }
+
+    #[test]
+    fn a_forked_process_neither_asks_nor_ends_its_parents_helpers() {
+        let (helper, mut theirs) = helper_of(std::process::id() + 1);
+        let stream = helper.stream.try_clone().unwrap();
+        let helpers = Helpers(Mutex::new(vec![helper]));
+        assert!(helpers.idle().is_none());
+        // The parent's end is as it was.
+        io::Write::write_all(&mut &stream, b"?").unwrap();
+        io::Read::read_exact(&mut theirs, &mut [0]).unwrap();
     }
 }

@@ -4,11 +4,13 @@
 //! each write it gets the file's name, the text and the key, answers with stage and errno, and waits for a byte that
 //! says that the answer has come to somebody.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use rustix::io::retry_on_intr;
+use rustix::net;
 use zeroize::Zeroizing;
 
 use super::cephx_key::CephxKey;
@@ -27,7 +29,7 @@ const LONGEST: u32 = 1 << 16;
 // --- both ends -------------------------------------------------------------------------------------------------------
 
 /// Writes each part with its length before it.
-fn send(mut stream: &UnixStream, parts: &[&[u8]]) -> io::Result<()> {
+fn send(stream: &UnixStream, parts: &[&[u8]]) -> io::Result<()> {
     // Of the full length from the start: a vector that grows leaves copies of the secret behind.
     let mut message = Zeroizing::new(Vec::with_capacity(parts.iter().map(|part| 4 + part.len()).sum()));
     for part in parts {
@@ -35,7 +37,16 @@ fn send(mut stream: &UnixStream, parts: &[&[u8]]) -> io::Result<()> {
         message.extend_from_slice(&length.to_le_bytes());
         message.extend_from_slice(part);
     }
-    stream.write_all(&message)
+    write_all(stream, &message)
+}
+
+/// The other end may be gone, and that must not end this program: std writes as write(2) does, with SIGPIPE.
+fn write_all(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let sent = retry_on_intr(|| net::send(stream, bytes, net::SendFlags::NOSIGNAL))?;
+        bytes = &bytes[sent..];
+    }
+    Ok(())
 }
 
 fn receive(mut stream: &UnixStream) -> io::Result<Zeroizing<Vec<u8>>> {
@@ -58,27 +69,41 @@ fn byte(mut stream: &UnixStream) -> io::Result<()> {
 
 /// Tells the helper where the host's directories are, and waits until it is ready.
 pub(super) fn greet(stream: &UnixStream, krbd: &Krbd) -> io::Result<()> {
-    let directories = [&krbd.sysfs.root, &krbd.sysfs.dev, &krbd.proc];
-    send(stream, &directories.map(|path| path.as_os_str().as_bytes()))?;
+    // It has another working directory.
+    let [sys, dev, proc] = [&krbd.sysfs.root, &krbd.sysfs.dev, &krbd.proc].map(std::path::absolute);
+    let directories = [sys?, dev?, proc?];
+    send(stream, &directories.each_ref().map(|path| path.as_os_str().as_bytes()))?;
     byte(stream)
 }
 
-/// Has the helper write `text` to the bus. An error of the outer kind means that it did not answer.
+/// A helper that ended without an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It had not read the whole request: nothing was done.
+    BeforeRequest,
+    /// Nobody knows what it did.
+    WithoutAnswer,
+}
+
+/// Has the helper write `text` to the bus.
 pub(super) fn ask(
     mut stream: &UnixStream,
     verb: &str,
     text: &[u8],
-    key: Option<NamedKey<'_>>,
-) -> io::Result<Result<(), BusError>> {
-    let (name, secret) = match &key {
+    key: Option<&NamedKey<'_>>,
+) -> Result<Result<(), BusError>, Ended> {
+    let (name, secret) = match key {
         Some((name, secret)) => (name.as_str(), secret.expose()),
         None => ("", ""),
     };
     let mut answer = [0; 5];
-    send(stream, &[verb.as_bytes(), text, name.as_bytes(), secret.as_bytes()])?;
-    stream.read_exact(&mut answer)?;
-    // A helper that was killed meanwhile has answered all the same.
-    let _ = stream.write_all(b"+");
+    let sent = send(stream, &[verb.as_bytes(), text, name.as_bytes(), secret.as_bytes()]);
+    sent.map_err(|_| Ended::BeforeRequest)?;
+    stream.read_exact(&mut answer).map_err(|error| match error.kind() {
+        // What the kernel says of an end that was closed with something in it unread (`unix_release_sock`).
+        io::ErrorKind::ConnectionReset => Ended::BeforeRequest,
+        _ => Ended::WithoutAnswer,
+    })?;
     let [stage, errno @ ..] = answer;
     let stage = match stage {
         0 => return Ok(Ok(())),
@@ -87,6 +112,12 @@ pub(super) fn ask(
         _ => Stage::Write,
     };
     Ok(Err(BusError(stage, io::Error::from_raw_os_error(i32::from_le_bytes(errno)))))
+}
+
+/// Tells the helper that its answer has come to somebody: what it mapped stays, also if this program ends.
+pub(super) fn acknowledge(stream: &UnixStream) {
+    // A helper that was killed meanwhile has answered all the same.
+    let _ = write_all(stream, b"+");
 }
 
 fn answer(result: &Result<(), BusError>) -> [u8; 5] {
@@ -111,8 +142,8 @@ pub(super) fn serve(stream: &UnixStream) -> io::Result<()> {
 }
 
 /// The same with a driver that is known already.
-pub(super) fn serve_with(krbd: &Krbd, mut stream: &UnixStream) -> io::Result<()> {
-    stream.write_all(b"+")?;
+pub(super) fn serve_with(krbd: &Krbd, stream: &UnixStream) -> io::Result<()> {
+    write_all(stream, b"+")?;
     loop {
         let verb = match receive(stream) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
@@ -126,7 +157,7 @@ pub(super) fn serve_with(krbd: &Krbd, mut stream: &UnixStream) -> io::Result<()>
             let write = write.map_err(|error| BusError(Stage::Open, error))?;
             write.join().unwrap_or_else(|_| Err(BusError(Stage::Write, io::Error::from_raw_os_error(libc::EIO))))
         });
-        let told = stream.write_all(&answer(&result)).and_then(|()| byte(stream));
+        let told = write_all(stream, &answer(&result)).and_then(|()| byte(stream));
         if told.is_err() && result.is_ok() && *verb == b"add" {
             undo(krbd, &text);
         }
@@ -149,10 +180,9 @@ fn carry_out(krbd: &Krbd, verb: &[u8], text: &[u8], (name, secret): &(Part, Part
 /// Unmaps what bears the mark at the end of this text.
 fn undo(krbd: &Krbd, text: &[u8]) {
     let mark = str::from_utf8(text).ok().and_then(|text| text.rsplit(' ').next()?.parse::<Origin>().ok());
-    let devices = krbd.list().unwrap_or_default();
-    if let Some(device) = devices.iter().find(|device| mark.is_some() && device.origin() == mark) {
+    if let Some(device) = mark.and_then(|mark| krbd.marked(&mark)) {
         // There is nobody to tell.
-        let _ = krbd.unmap(device, &UnmapOptions::new());
+        let _ = krbd.unmap(&device, &UnmapOptions::to_undo());
     }
 }
 

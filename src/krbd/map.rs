@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::add_string::{self, AddString};
+use super::detached::Written;
 use super::failure::Stage;
 use super::option::MapOption;
 use super::origin::Origin;
@@ -54,10 +55,11 @@ impl Krbd {
         let pending = Pending::start(
             "krbd-map",
             move || krbd.map_here(&own, kernel),
-            move |device| {
-                // Whoever discarded it is gone: there is nobody to tell.
-                let _ = undo.unmap(&device, &UnmapOptions::new());
+            |(device, written)| {
+                written.keep();
+                device
             },
+            move |(device, written)| undo.undo(&device, written),
         )?;
         let device = match pending.wait_until(deadline) {
             Some(result) => result?,
@@ -71,17 +73,41 @@ impl Krbd {
     }
 
     /// Key, write and search on the calling thread.
-    fn map_here(&self, request: &MapRequest, kernel: Option<(u32, u32)>) -> Result<Device> {
-        let writer = self.writer(OPERATION).map_err(|error| error.with_object(&request.spec))?;
+    fn map_here(&self, request: &MapRequest, kernel: Option<(u32, u32)>) -> Result<(Device, Written)> {
         let prepared = AddString::new(request, kernel)?;
         let origin = Origin::here(&self.proc)?;
         let key = key::hand_over(request)?;
         let text = prepared.with_key(&key, &origin)?;
         let before: BTreeSet<u32> = self.sysfs.ids()?.into_iter().collect();
         let start = Instant::now();
-        let written = writer.write("add", text.as_bytes(), key::for_helper(request, &key));
-        written.map_err(|error| self.explain(request, error, start.elapsed()))?;
-        self.find_new(request, &before, &origin)
+        let key = key::for_helper(request, &key);
+        let written = self.write(OPERATION, &request.spec, "add", text.as_bytes(), key.as_ref(), || Ok(()))?;
+        let written = match written {
+            Ok(written) => written,
+            // No errno is no answer from the kernel, as of a helper that is gone, and with it its write. What came of
+            // that bears the mark.
+            Err(BusError(_, error)) if error.raw_os_error().is_none() => match self.marked(&origin) {
+                Some(device) => return Ok((device, Written::directly())),
+                None => return Err(self.explain(request, BusError(Stage::Write, error), start.elapsed())),
+            },
+            Err(error) => return Err(self.explain(request, error, start.elapsed())),
+        };
+        Ok((self.find_new(request, &before, &origin)?, written))
+    }
+
+    /// The mapping with this mark.
+    pub(super) fn marked(&self, origin: &Origin) -> Option<Device> {
+        self.list().unwrap_or_default().into_iter().find(|device| device.origin().as_ref() == Some(origin))
+    }
+
+    /// Unmaps what nobody wants any more.
+    fn undo(&self, device: &Device, written: Written) -> Result<()> {
+        // The helper that mapped unmaps it, even if this program ends now.
+        drop(written);
+        match self.unmap(device, &UnmapOptions::to_undo()) {
+            Err(error) if !matches!(error.kind(), ErrorKind::NotMapped | ErrorKind::Changed) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// `add_single_major` is there if the module works in that mode, and then `add` refuses.

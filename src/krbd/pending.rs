@@ -1,12 +1,14 @@
 //! Work that the kernel may hold longer than the caller waits.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::sys;
+use super::failure::Stage;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
+use crate::thread::without_signals;
 
 /// A map or an unmap whose deadline passed and that goes on: a thread of this process is in the kernel for it.
 ///
@@ -29,31 +31,32 @@ enum State<T> {
 }
 
 impl<T: Send + 'static> Pending<T> {
-    /// Does `work` on a thread of its own; `discard` gets what came of it if the caller no longer wants that.
-    pub(super) fn start(
+    /// Does `work` on a thread of its own. `accept` gets what came of it, `discard` if the caller no longer wants that:
+    /// one of the two, whatever happens at the same time.
+    pub(super) fn start<W>(
         name: &'static str,
-        work: impl FnOnce() -> Result<T> + Send + 'static,
-        discard: impl FnOnce(T) + Send + 'static,
+        work: impl FnOnce() -> Result<W> + Send + 'static,
+        accept: impl FnOnce(W) -> T + Send + 'static,
+        discard: impl FnOnce(W) -> Result<()> + Send + 'static,
     ) -> Result<Self> {
         let pending = Self(Arc::new(Shared { state: Mutex::new(State::Running), changed: Condvar::new() }));
         let shared = Arc::clone(&pending.0);
-        let spawned = std::thread::Builder::new().name(name.into()).spawn(move || {
-            sys::block_signals();
-            let result = work();
+        let thread = move || {
+            let result = caught(work);
             let mut state = shared.lock();
             if let State::Running = *state {
-                *state = State::Done(result);
-                shared.changed.notify_all();
-                return;
+                *state = State::Done(result.map(accept));
+            } else {
+                drop(state);
+                let undone = result.map_or(Ok(()), |value| caught(|| discard(value)));
+                state = shared.lock();
+                // What could not be undone is told to whoever asks.
+                *state = undone.map_or_else(|error| State::Done(Err(error)), |()| State::Taken);
             }
-            drop(state);
-            if let Ok(value) = result {
-                discard(value);
-            }
-            *shared.lock() = State::Taken;
             shared.changed.notify_all();
-        });
-        spawned.map_err(|error| Error::from_io("start a thread", error).with_object(name))?;
+        };
+        without_signals(|| std::thread::Builder::new().name(name.into()).spawn(thread))
+            .map_err(|error| Error::from_io("start a thread", error).with_object(name).at(Stage::Preflight))?;
         Ok(pending)
     }
 
@@ -96,9 +99,10 @@ impl<T: Send + 'static> Pending<T> {
     }
 
     /// Undoes it when it completes: a map is then unmapped again, on the thread that waits for it. A result that is
-    /// there already is left, to be fetched with [`wait`](Self::wait); `false` says so.
+    /// there already is left, to be fetched with [`wait`](Self::wait); `false` says so. Where it cannot be undone,
+    /// [`wait`](Self::wait) gives the error.
     ///
-    /// Nothing is undone once the process has ended.
+    /// Nothing is undone once the process has ended, except by a helper of [`Krbd::detached`](super::Krbd::detached).
     pub fn discard(&self) -> bool {
         let mut state = self.0.lock();
         match *state {
@@ -108,6 +112,12 @@ impl<T: Send + 'static> Pending<T> {
         }
         true
     }
+}
+
+/// Somebody may wait for this without a deadline: a panic is an end too.
+fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(Error::new(ErrorKind::Other, "wait for the kernel").with_hint("the thread panicked")))
 }
 
 impl<T> Shared<T> {
@@ -149,11 +159,13 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    fn forget(_: u32) {}
+    fn start(work: impl FnOnce() -> Result<u32> + Send + 'static) -> Pending<u32> {
+        Pending::start("test", work, |value| value, |_| Ok(())).unwrap()
+    }
 
     #[test]
     fn a_result_is_given_once() {
-        let pending = Pending::start("test", || Ok(7), forget).unwrap();
+        let pending = start(|| Ok(7));
         assert_eq!(pending.wait(None).unwrap().unwrap(), 7);
         assert!(pending.is_finished());
         assert_eq!(pending.clone().wait(None).unwrap().unwrap_err().kind(), ErrorKind::Changed);
@@ -162,7 +174,7 @@ mod tests {
     #[test]
     fn waiting_ends_with_the_deadline_and_can_be_taken_up_again() {
         let (release, released) = mpsc::channel::<()>();
-        let pending = Pending::start("test", move || Ok(released.recv().map_or(0, |()| 7)), forget).unwrap();
+        let pending = start(move || Ok(released.recv().map_or(0, |()| 7)));
         assert!(pending.wait(Some(Duration::from_millis(5))).is_none());
         assert!(!pending.is_finished());
         release.send(()).unwrap();
@@ -174,7 +186,11 @@ mod tests {
         let (release, released) = mpsc::channel::<()>();
         let (undo, undone) = mpsc::channel();
         let work = move || Ok(released.recv().map_or(0, |()| 7));
-        let pending = Pending::start("test", work, move |value| undo.send(value).unwrap()).unwrap();
+        let discard = move |value| {
+            undo.send(value).unwrap();
+            Ok(())
+        };
+        let pending = Pending::start("test", work, |_| panic!("accepted"), discard).unwrap();
         assert!(pending.discard());
         release.send(()).unwrap();
         assert_eq!(undone.recv().unwrap(), 7);
@@ -182,8 +198,26 @@ mod tests {
     }
 
     #[test]
+    fn what_could_not_be_undone_is_told() {
+        let (release, released) = mpsc::channel::<()>();
+        let work = move || Ok(released.recv().map_or(0, |()| 7));
+        let pending =
+            Pending::start("test", work, |value| value, |_| Err(Error::from_errno("undo", libc::EBUSY))).unwrap();
+        assert!(pending.discard());
+        release.send(()).unwrap();
+        assert_eq!(pending.wait(None).unwrap().unwrap_err().kind(), ErrorKind::Busy);
+        assert!(pending.is_finished());
+    }
+
+    #[test]
+    fn a_panic_is_an_error_and_keeps_nobody_waiting() {
+        let pending = start(|| panic!("as it must be"));
+        assert_eq!(pending.wait(None).unwrap().unwrap_err().kind(), ErrorKind::Other);
+    }
+
+    #[test]
     fn what_is_finished_cannot_be_discarded() {
-        let pending = Pending::start("test", || Ok(7), forget).unwrap();
+        let pending = start(|| Ok(7));
         while !pending.is_finished() {
             std::thread::yield_now();
         }

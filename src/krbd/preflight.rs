@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::cephx_key::CephxKey;
 use super::{Krbd, ModuleState, sys};
+use crate::thread::without_signals;
 
 /// What stands in the way of a map by this process, each looked at by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,7 +162,8 @@ pub(super) fn is_privileged(proc: &Path) -> Option<bool> {
 /// A trial on a thread of its own: its keyring goes with it.
 fn key_ring() -> KeyRing {
     let trial = || sys::add_ceph_key("client.rbd-preflight", &CephxKey::of_zeros());
-    let result = std::thread::Builder::new().spawn(trial).map(std::thread::JoinHandle::join);
+    let started = without_signals(|| std::thread::Builder::new().name("krbd-preflight".into()).spawn(trial));
+    let result = started.map(std::thread::JoinHandle::join);
     match result {
         Ok(Ok(Ok(()))) => KeyRing::Usable,
         Ok(Ok(Err(error))) | Err(error) => match error.raw_os_error() {

@@ -10,6 +10,7 @@ use std::path::Path;
 use super::cephx_key::CephxKey;
 use crate::device_number::DeviceNumber;
 use crate::error::{Error, Result};
+use crate::thread;
 
 /// linux/keyctl.h: the keyring of the calling thread alone, which goes with the thread.
 const KEY_SPEC_THREAD_KEYRING: c_long = -1;
@@ -54,23 +55,11 @@ pub(super) fn random() -> Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Keeps signals from the calling thread: with a handler, one would end the kernel's wait for the cluster with EINTR,
-/// and with it a map that nobody cancelled.
-pub(super) fn block_signals() {
-    let mut all = std::mem::MaybeUninit::uninit();
-    // SAFETY: sigfillset(3) initialises the set that pthread_sigmask(3) then reads; no old mask is asked for. Neither
-    // can fail with these arguments.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), std::ptr::null_mut());
-    }
-}
-
 /// Makes this process one of its own, under `name`: no signal stops it any more but SIGKILL, no terminal has it in its
 /// session, and of the files that it inherited it keeps the first three. The first must be a socket whose other end was
-/// made by the same user: a program with more rights than its user serves nobody who runs it.
+/// made with the same rights: a program with more rights than its user serves nobody who runs it.
 pub(super) fn leave_parent(name: &CStr) -> io::Result<()> {
-    let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: 0 };
+    let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: libc::gid_t::MAX };
     let mut length = size_of_val(&peer) as libc::socklen_t;
     // SAFETY: getsockopt(2) writes at most `length` bytes, the size of the struct that SO_PEERCRED gives, into it.
     let result =
@@ -78,18 +67,32 @@ pub(super) fn leave_parent(name: &CStr) -> io::Result<()> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: geteuid(2) takes nothing and cannot fail.
-    if peer.uid != unsafe { libc::geteuid() } {
+    // SAFETY: these take no memory and cannot fail.
+    let (uid, gid, has_gained) = unsafe { (libc::geteuid(), libc::getegid(), libc::getauxval(libc::AT_SECURE) != 0) };
+    // The other end's capabilities are not known: whoever is not root must not have gained any from the program's file.
+    if (peer.uid, peer.gid) != (uid, gid) || uid != 0 && has_gained {
         return Err(io::Error::from_raw_os_error(libc::EPERM));
     }
-    block_signals();
+    thread::block_signals();
     // SAFETY: setsid(2) takes nothing; it fails for a leader of a process group only, which a child just started is not.
     // PR_SET_NAME reads the terminated string. close_range(2) closes files that nobody in this program has opened: it
-    // has only begun. Before Linux 5.9 there is no such call, and they stay open.
-    unsafe {
+    // has only begun.
+    let closed = unsafe {
         libc::setsid();
         libc::prctl(libc::PR_SET_NAME, name.as_ptr());
-        libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32);
+        libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32)
+    };
+    if closed == 0 { Ok(()) } else { close_each() }
+}
+
+/// Before Linux 5.9, or where a filter does not know close_range(2).
+fn close_each() -> io::Result<()> {
+    let open =
+        std::fs::read_dir("/proc/self/fd")?.map(|file| Ok(file?.file_name().to_str().and_then(|n| n.parse().ok())));
+    let open: Vec<Option<i32>> = open.collect::<io::Result<_>>()?;
+    for file in open.into_iter().flatten().filter(|&file| file > 2) {
+        // SAFETY: close(2) takes a number. As above, and this thread is the only one; the directory is closed already.
+        unsafe { libc::close(file) };
     }
     Ok(())
 }

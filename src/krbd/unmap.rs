@@ -1,5 +1,6 @@
 //! Unmap a device.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use super::failure::Stage;
@@ -49,6 +50,11 @@ impl UnmapOptions {
     /// Not by force, with 200 retries while it is busy (two seconds), one mapping only, and as long as it takes.
     pub fn new() -> Self {
         Self { force: false, busy_retries: 200, deadline: None, if_several: IfSeveral::Refuse }
+    }
+
+    /// For what was mapped and nobody wants. Nobody waits for it either, and on a busy host udev looks into it for long.
+    pub(super) fn to_undo() -> Self {
+        Self::new().busy_retries(6000)
     }
 
     /// Even if the device is open (Linux 4.9): the kernel waits for the I/O in flight, then every further I/O fails.
@@ -145,6 +151,7 @@ impl Krbd {
             };
             // ENOENT of a device that is there: whoever maps it is not through in the kernel.
             let passing = error.kind() == ErrorKind::Busy
+                || error.errno() == Some(libc::EINTR)
                 || error.errno() == Some(libc::ENOENT) && self.same(&device).is_ok_and(|now| now.is_some());
             if !passing {
                 return Err(error);
@@ -165,22 +172,40 @@ impl Krbd {
         let request = format!("{}{}", device.id, if force { " force" } else { "" });
         let (krbd, meant) = (self.clone(), device.clone());
         let work = move || {
-            let writer = krbd.writer(OPERATION).map_err(|error| error.with_object(&meant))?;
-            if krbd.same(&meant).map_err(|error| error.at(Stage::Preflight))?.is_none() {
-                return Err(not_mapped(&meant).at(Stage::Preflight));
+            let check = || match krbd.same(&meant) {
+                Ok(Some(_)) => Ok(()),
+                Ok(None) => Err(not_mapped(&meant).at(Stage::Preflight)),
+                Err(error) => Err(error.at(Stage::Preflight)),
+            };
+            let written = krbd.write(OPERATION, &meant, "remove", request.as_bytes(), None, check)?;
+            match written {
+                Ok(written) => {
+                    written.keep();
+                    Ok(())
+                }
+                // Interrupted, or by a helper that is gone: the kernel did it or did not, and is through with it.
+                Err(BusError(_, error)) if is_uncertain(&error) && krbd.is_gone(&meant) => Ok(()),
+                Err(error) => Err(krbd.explain_remove(&meant, error)),
             }
-            writer.write("remove", request.as_bytes(), None).map_err(|error| krbd.explain_remove(&meant, error))
         };
         if deadline.left().is_none() {
             return work();
         }
-        let pending = Pending::start("krbd-unmap", work, drop)?;
+        let pending = Pending::start("krbd-unmap", work, |()| (), |()| Ok(()))?;
         pending.wait_until(deadline).unwrap_or_else(|| {
             Err(Error::new(ErrorKind::TimedOut, OPERATION)
                 .with_object(device)
                 .with_details(Details::PendingUnmap(pending))
                 .at(Stage::Write))
         })
+    }
+
+    /// Its id may be another's already.
+    fn is_gone(&self, device: &Device) -> bool {
+        match self.same(device) {
+            Ok(now) => now.is_none(),
+            Err(error) => error.kind() == ErrorKind::Changed,
+        }
     }
 
     fn explain_remove(&self, device: &Device, BusError(stage, error): BusError) -> Error {
@@ -195,6 +220,11 @@ impl Krbd {
             _ => failed,
         }
     }
+}
+
+/// Whether it does not say what the kernel did. A handler of the host's can interrupt a write on the caller's thread.
+fn is_uncertain(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), None | Some(libc::EINTR))
 }
 
 fn not_mapped(device: &Device) -> Error {

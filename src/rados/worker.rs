@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::deadline::Deadline;
 use crate::ffi::fork;
+use crate::thread::without_signals;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -119,9 +120,8 @@ impl Workers {
         let (jobs, receiver) = mpsc::channel();
         let me = Idle { id: state.last_id + 1, jobs };
         let workers = Arc::downgrade(self);
-        std::thread::Builder::new()
-            .name("rbd-call".into())
-            .spawn(move || work_through(&workers, &receiver, (job, me)))?;
+        let work = move || work_through(&workers, &receiver, (job, me));
+        without_signals(|| std::thread::Builder::new().name("rbd-call".into()).spawn(work))?;
         state.threads += 1;
         state.last_id += 1;
         Ok(())

@@ -12,6 +12,7 @@ use super::sys;
 use crate::DeviceNumber;
 use crate::error::{Error, ErrorKind, Result};
 use crate::holder::{Mount, Now, Shown, Swap, mount_now, status_at, swap_now};
+use crate::thread::without_signals;
 
 /// Unmounts in the mount's own namespace. To be called on a thread that nobody needs afterwards.
 pub(super) fn unmount(mount: &Mount, flags: UnmountFlags) -> Result<Outcome> {
@@ -49,7 +50,8 @@ pub(super) fn swapoff(swap: &Swap, on: DeviceNumber, mounts: &[Mount]) -> Result
     let places = std::iter::once(None).chain(mounts.iter().map(Some));
     for place in places {
         match thread::scope(|scope| {
-            let tried = thread::Builder::new().spawn_scoped(scope, || swapoff_at(swap, on, mounts, place))?;
+            let try_there = || swapoff_at(swap, on, mounts, place);
+            let tried = without_signals(|| thread::Builder::new().spawn_scoped(scope, try_there))?;
             tried.join().unwrap_or(Ok(false))
         }) {
             Ok(true) => return Ok(Outcome::Done),

@@ -1,6 +1,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use rbd::krbd::{Credentials, IfSeveral, MapRequest, ModuleState, Stage, UnmapOptions};
 use rbd::{ErrorKind, Secret};
@@ -162,4 +164,39 @@ fn a_map_that_finds_no_major_number_left_says_so() {
     println!("{refused}");
     assert_eq!((refused.kind(), refused.errno()), (ErrorKind::OutOfMajors, Some(libc::EBUSY)));
     krbd().unmap(image.spec(), &UnmapOptions::new().if_several(IfSeveral::All)).unwrap();
+}
+
+/// As of a timer or of children that end, with a handler and without SA_RESTART, on the very thread that waits.
+#[test]
+fn signals_of_the_host_cut_neither_a_map_nor_an_unmap_short() {
+    static HANDLED: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn handle(_: libc::c_int) {
+        HANDLED.fetch_add(1, Ordering::Relaxed);
+    }
+    // SAFETY: an action of zeros has no flags and an empty mask; the handler does no more than add to an atomic.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handle as extern "C" fn(libc::c_int) as usize;
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
+    }
+    let image = TestImage::new("signals");
+    // SAFETY: pthread_self(3) takes nothing and cannot fail.
+    let waiting = unsafe { libc::pthread_self() };
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                // SAFETY: the thread lives for as long as this scope.
+                unsafe { libc::pthread_kill(waiting, libc::SIGUSR1) };
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        let result = (0..3).try_for_each(|_| {
+            let device = image.map("noshare")?;
+            krbd().unmap(&device, &UnmapOptions::new().busy_retries(u32::MAX)).map(drop)
+        });
+        over.store(true, Ordering::Relaxed);
+        result.unwrap();
+    });
+    assert_ne!(HANDLED.load(Ordering::Relaxed), 0);
 }

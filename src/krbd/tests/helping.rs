@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 
 use super::*;
-use crate::krbd::helper::{ask, serve_with};
+use crate::krbd::helper::{Ended, acknowledge, ask, serve_with};
 
 const MARK: &str = "origin=-/0/7/0/00000000000000aa";
 
@@ -32,10 +32,14 @@ fn a_helper_writes_what_it_is_asked_to_and_tells_how_that_went() {
         if request == "3" { errno(libc::EBUSY) } else { Ok(()) }
     });
     with_helper(&krbd, |stream| {
-        ask(stream, "add", b"a b c d -", None).unwrap().map_err(|error| error.1).unwrap();
-        let BusError(stage, error) = ask(stream, "remove", b"3", None).unwrap().unwrap_err();
-        assert_eq!((stage, error.raw_os_error()), (Stage::Write, Some(libc::EBUSY)));
-        ask(stream, "remove", b"4", None).unwrap().map_err(|error| error.1).unwrap();
+        let ask = |verb, text| {
+            let answer = ask(stream, verb, text, None).unwrap();
+            acknowledge(stream);
+            answer.map_err(|BusError(stage, error)| (stage, error.raw_os_error()))
+        };
+        assert_eq!(ask("add", b"a b c d -"), Ok(()));
+        assert_eq!(ask("remove", b"3"), Err((Stage::Write, Some(libc::EBUSY))));
+        assert_eq!(ask("remove", b"4"), Ok(()));
     });
     assert_eq!(
         *written.lock().unwrap(),
@@ -58,10 +62,9 @@ fn what_was_mapped_for_a_program_that_is_gone_is_unmapped_again_and_nothing_else
         fs::remove_dir_all(bus.join("devices/1"))
     });
     let request = format!("192.0.2.1 name=admin kube pvc-1 - {MARK}");
-    with_helper(&krbd, |mut stream| {
-        let parts =
-            ["add", &request, "", ""].map(|part| [&(part.len() as u32).to_le_bytes(), part.as_bytes()].concat());
-        io::Write::write_all(&mut stream, &parts.concat()).unwrap();
+    with_helper(&krbd, |stream| {
+        ask(stream, "add", request.as_bytes(), None).unwrap().map_err(|error| error.1).unwrap();
+        // It has the answer, and ends before that comes to anybody.
     });
     assert_eq!(krbd.list().unwrap().iter().map(|device| device.id).collect::<Vec<_>>(), [0]);
 }
@@ -70,7 +73,11 @@ fn what_was_mapped_for_a_program_that_is_gone_is_unmapped_again_and_nothing_else
 fn an_answer_counts_although_the_helper_was_killed_right_after_it() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     std::thread::scope(|scope| {
-        let asked = scope.spawn(|| ask(&ours, "remove", b"3", None));
+        let asked = scope.spawn(|| {
+            let answer = ask(&ours, "remove", b"3", None);
+            acknowledge(&ours);
+            answer
+        });
         io::Read::read_exact(&mut theirs, &mut [0; 4 * 4 + "remove".len() + "3".len()]).unwrap();
         // From now on what is written to it fails.
         theirs.shutdown(std::net::Shutdown::Read).unwrap();
@@ -84,7 +91,29 @@ fn an_answer_counts_although_the_helper_was_killed_right_after_it() {
 fn a_helper_that_has_ended_is_no_answer() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     drop(theirs);
-    assert!(ask(&ours, "add", b"text", None).is_err());
+    assert_eq!(ask(&ours, "add", b"text", None).map(drop), Err(Ended::BeforeRequest));
+}
+
+/// Killed, but not gone yet when it is asked: what it had read says whether it can have begun.
+#[test]
+fn a_helper_that_ends_with_the_request_unread_did_nothing() {
+    let length = 4 * 4 + "add".len() + "text".len();
+    for (read, ended) in [(0, Ended::BeforeRequest), (length - 1, Ended::BeforeRequest), (length, Ended::WithoutAnswer)]
+    {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| ask(&ours, "add", b"text", None).map(drop));
+            rustix::net::recv(
+                &theirs,
+                &mut vec![0; length],
+                rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::WAITALL,
+            )
+            .unwrap();
+            io::Read::read_exact(&mut theirs, &mut vec![0; read]).unwrap();
+            drop(theirs);
+            assert_eq!(asked.join().unwrap(), Err(ended), "{read} of {length} read");
+        });
+    }
 }
 
 #[test]

@@ -277,3 +277,48 @@ fn the_existing_mapping_is_taken_if_it_is_of_the_same_image_with_the_same_option
     let other = ImageIdentity { fsid: FSID_2.parse().unwrap(), ..identity };
     assert_eq!(krbd.map_or_get(&request("p/i"), &other).unwrap().id, 1);
 }
+
+#[test]
+fn a_write_that_is_lost_is_answered_by_what_came_of_it() {
+    let host = Host::new();
+    host.add(0, FSID_1, ["p", "", "i", "-"]);
+    let lost = || Err(io::Error::other("the helper process ended without an answer"));
+    let krbd = host.with_kernel(move |bus, _, request| {
+        map(bus, 1, request);
+        fs::write(bus.join("devices/1/config_info"), request).unwrap();
+        lost()
+    });
+    assert_eq!(krbd.map(&request("p/i")).unwrap().id, 1);
+    // Without a mark it may be another's.
+    let krbd = host.with_kernel(move |bus, _, request| {
+        map(bus, 2, request);
+        lost()
+    });
+    let error = krbd.map(&request("p/i")).unwrap_err();
+    assert_eq!((error.kind(), error.stage()), (ErrorKind::Other, Some(Stage::Write)));
+    assert!(format!("{error:#}").contains("the helper process ended without an answer"), "{error:#}");
+}
+
+#[test]
+fn a_discarded_map_that_cannot_be_undone_is_an_error() {
+    let host = Host::new();
+    let (release, released) = mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let krbd = host.with_kernel(move |bus, file, request| {
+        if file == "remove_single_major" {
+            return errno(libc::EIO);
+        }
+        released.lock().unwrap().recv().unwrap();
+        map(bus, 3, request);
+        fs::write(bus.join("devices/3/config_info"), request)
+    });
+    let error = krbd.map(&request("p/i").deadline(Duration::from_millis(20))).unwrap_err();
+    let Details::PendingMap(pending) = error.details() else { panic!("{error:?}") };
+    assert!(pending.discard());
+    release.send(()).unwrap();
+    let error = pending.wait(None).unwrap().unwrap_err();
+    assert_eq!(
+        (error.errno(), error.object()),
+        (Some(libc::EIO), Some(krbd.device(3).unwrap().unwrap().to_string().as_str()))
+    );
+}

@@ -1,0 +1,319 @@
+//! Helper processes, on a host that the test writes: a directory tree whose bus takes whatever is written.
+//!
+//! A helper is the program itself, run again, so this one has a `main` of its own.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rbd::krbd::{Credentials, Krbd, MapRequest, NodePolicy, UnmapOptions, helper_main};
+
+fn main() {
+    helper_main();
+    // As in many a program that is to end when its reader does. What std makes of it would hide a fault.
+    // SAFETY: signal(2) with a disposition that is no function.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    let tests: [(&str, fn()); 9] = [
+        ("a_helper_has_nothing_of_its_program_but_the_socket", a_helper_has_nothing_of_its_program_but_the_socket),
+        ("nor_has_it_where_there_is_no_close_range", nor_has_it_where_there_is_no_close_range),
+        ("helpers_end_with_the_last_clone_and_leave_no_zombie", helpers_end_with_the_last_clone_and_leave_no_zombie),
+        ("an_idle_helper_that_is_killed_is_followed_by_another", an_idle_helper_that_is_killed_is_followed_by_another),
+        ("a_helper_that_is_killed_at_work_is_an_error", a_helper_that_is_killed_at_work_is_an_error),
+        ("a_helper_maps_and_is_there_for_the_next", a_helper_maps_and_is_there_for_the_next),
+        ("paths_from_the_working_directory_are_the_programs", paths_from_the_working_directory_are_the_programs),
+        ("a_forked_process_has_helpers_of_its_own", a_forked_process_has_helpers_of_its_own),
+        ("a_program_with_capabilities_of_its_file_helps_nobody", a_program_with_capabilities_of_its_file_helps_nobody),
+    ];
+    for (name, test) in tests {
+        // A test that fails ends the program.
+        test();
+        println!("test {name} ... ok");
+    }
+    println!("\ntest result: ok. {} passed; 0 failed; 0 ignored", tests.len());
+}
+
+/// Directories like `/sys` and `/dev` with one mapping, 3.
+struct Host(tempfile::TempDir);
+
+impl Host {
+    fn new() -> Self {
+        let host = Self(tempfile::tempdir().unwrap());
+        host.add(3);
+        fs::write(host.bus().join("remove"), "").unwrap();
+        host
+    }
+
+    /// A mapping as an old kernel shows it.
+    fn add(&self, id: u32) {
+        let device = self.bus().join(format!("devices/{id}"));
+        fs::create_dir_all(&device).unwrap();
+        for (attribute, value) in
+            [("pool", "kube"), ("name", "pvc-1"), ("current_snap", "-"), ("major", "254"), ("minor", "48")]
+        {
+            fs::write(device.join(attribute), value).unwrap();
+        }
+    }
+
+    fn bus(&self) -> PathBuf {
+        self.0.path().join("sys/bus/rbd")
+    }
+
+    fn krbd(&self) -> Krbd {
+        let root = self.0.path();
+        Krbd::with_roots(root.join("sys"), root.join("dev"), "/proc").detached()
+    }
+
+    /// What was written to the bus since this was asked last.
+    fn written(&self) -> String {
+        let file = self.bus().join("remove");
+        let written = fs::read_to_string(&file).unwrap();
+        fs::write(file, "").unwrap();
+        written
+    }
+}
+
+fn unmap(krbd: &Krbd) {
+    krbd.unmap(3, &UnmapOptions::new()).unwrap();
+}
+
+fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.rsplit(')').next()?.split_ascii_whitespace().map(str::to_owned).collect())
+}
+
+/// The children of this process, zombies included.
+fn helpers() -> Vec<u32> {
+    let own = std::process::id().to_string();
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    pids.filter(|&pid| stat(pid).is_some_and(|fields| fields[1] == own)).collect()
+}
+
+fn helper() -> u32 {
+    let helpers = helpers();
+    assert_eq!(helpers.len(), 1, "{helpers:?}");
+    helpers[0]
+}
+
+fn kill(pid: u32) {
+    // SAFETY: kill(2) takes two numbers; it is a child that nobody has waited for.
+    assert_eq!(unsafe { libc::kill(pid as i32, libc::SIGKILL) }, 0);
+}
+
+fn a_helper_has_nothing_of_its_program_but_the_socket() {
+    let host = Host::new();
+    let file = fs::File::open(host.bus().join("remove")).unwrap();
+    // SAFETY: fcntl(2) with a number, on a descriptor that is open.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) };
+    let krbd = host.krbd();
+    unmap(&krbd);
+    assert_eq!(host.written(), "3");
+    let helper = helper();
+    assert_eq!(fs::read_to_string(format!("/proc/{helper}/comm")).unwrap(), "krbd-helper\n");
+    // Session and controlling terminal.
+    let stat = stat(helper).unwrap();
+    assert_eq!((&stat[3], &stat[4]), (&helper.to_string(), &"0".to_owned()));
+    assert_eq!(fs::read_link(format!("/proc/{helper}/cwd")).unwrap(), Path::new("/"));
+    let mut files: Vec<_> = fs::read_dir(format!("/proc/{helper}/fd"))
+        .unwrap()
+        .map(|entry| fs::read_link(entry.unwrap().path()).unwrap().to_str().unwrap().to_owned())
+        .collect();
+    files.sort();
+    files.dedup_by_key(|file| file.split(':').next().unwrap_or_default().to_owned());
+    assert!(matches!(&files[..], [null, socket] if null == "/dev/null" && socket.starts_with("socket:")), "{files:?}");
+}
+
+fn helpers_end_with_the_last_clone_and_leave_no_zombie() {
+    let host = Host::new();
+    let krbd = host.krbd();
+    let clone = krbd.clone();
+    unmap(&krbd);
+    drop(krbd);
+    let first = helper();
+    unmap(&clone);
+    assert_eq!(helper(), first);
+    drop(clone);
+    assert!(helpers().is_empty());
+}
+
+fn an_idle_helper_that_is_killed_is_followed_by_another() {
+    let host = Host::new();
+    let krbd = host.krbd();
+    unmap(&krbd);
+    for _ in 0..50 {
+        let killed = helper();
+        // It may be gone, or about to go, when it is asked.
+        kill(killed);
+        host.written();
+        unmap(&krbd);
+        assert_eq!(host.written(), "3");
+        assert_ne!(helper(), killed);
+    }
+}
+
+fn a_helper_that_is_killed_at_work_is_an_error() {
+    let host = Host::new();
+    // A write that hangs: nobody reads.
+    let fifo = host.bus().join("remove_single_major");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let krbd = host.krbd();
+    let error = std::thread::scope(|scope| {
+        let unmap = scope.spawn(|| krbd.unmap(3, &UnmapOptions::new()).unwrap_err());
+        let helper =
+            until(|| helpers().pop().filter(|pid| fs::read_dir(format!("/proc/{pid}/task")).unwrap().count() > 1));
+        kill(helper);
+        unmap.join().unwrap()
+    });
+    assert!(format!("{error:#}").contains("the helper process ended without an answer"), "{error:#}");
+    fs::remove_file(fifo).unwrap();
+    unmap(&krbd);
+    assert_eq!(host.written(), "3");
+}
+
+fn a_helper_maps_and_is_there_for_the_next() {
+    let host = Host::new();
+    let fifo = host.bus().join("add");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // As long as it is full, writing to it takes.
+    let mut bus = fs::File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&fifo).unwrap();
+    while bus.write(&[b'\n'; 4096]).is_ok() {}
+    let krbd = host.krbd();
+    let credentials = Credentials::without_key("admin");
+    let request = MapRequest::new("192.0.2.1".parse().unwrap(), credentials, "kube/pvc-1".parse().unwrap());
+    let (device, written) = std::thread::scope(|scope| {
+        let map = scope.spawn(|| krbd.map(&request.node(NodePolicy::Ignore)).unwrap());
+        let is_open = |pid: &u32| {
+            let mut files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+            files.any(|file| fs::read_link(file.unwrap().path()).is_ok_and(|path| path == fifo))
+        };
+        let _helper = until(|| helpers().pop().filter(is_open));
+        host.add(4);
+        let mut written = String::new();
+        let mut part = [0; 4096];
+        while !written.contains("kube") {
+            if let Ok(length) = bus.read(&mut part) {
+                written += str::from_utf8(&part[..length]).unwrap();
+            }
+        }
+        (map.join().unwrap(), written)
+    });
+    assert_eq!(device.id, 4);
+    assert!(written.trim_start().starts_with("192.0.2.1:6789 name=admin kube pvc-1 - origin="), "{written}");
+    let first = helper();
+    unmap(&krbd);
+    assert_eq!((host.written().as_str(), helper()), ("3", first));
+}
+
+fn paths_from_the_working_directory_are_the_programs() {
+    let host = Host::new();
+    std::env::set_current_dir(host.0.path()).unwrap();
+    unmap(&Krbd::with_roots("sys", "dev", "/proc").detached());
+    assert_eq!(host.written(), "3");
+    std::env::set_current_dir("/").unwrap();
+}
+
+/// Runs `test` in a process that is forked from this one.
+fn in_child(test: impl FnOnce()) {
+    // SAFETY: this program has one thread now, so that its child may do anything.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let passed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).is_ok();
+        // SAFETY: the end of the child.
+        unsafe { libc::_exit(i32::from(!passed)) };
+    }
+    let mut status = -1;
+    // SAFETY: a child of ours and a place for its status.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+}
+
+fn a_forked_process_has_helpers_of_its_own() {
+    let host = Host::new();
+    let mut krbd = Some(host.krbd());
+    unmap(krbd.as_ref().unwrap());
+    let ours = helper();
+    in_child(|| {
+        unmap(krbd.as_ref().unwrap());
+        assert_ne!(helper(), ours);
+        krbd.take();
+        assert!(helpers().is_empty());
+    });
+    host.written();
+    unmap(krbd.as_ref().unwrap());
+    assert_eq!((host.written().as_str(), helper()), ("3", ours));
+}
+
+fn nor_has_it_where_there_is_no_close_range() {
+    in_child(|| {
+        refuse(libc::SYS_close_range);
+        a_helper_has_nothing_of_its_program_but_the_socket();
+    });
+}
+
+/// ENOSYS for this system call, as of an older kernel, here and in what is started from now on.
+fn refuse(call: libc::c_long) {
+    let filter = |code, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut filters = [
+        filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0), // seccomp_data.nr
+        filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
+        filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+        filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filters.len() as u16, filter: filters.as_mut_ptr() };
+    // SAFETY: prctl(2) reads the program, whose filters live until it returns.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+    }
+}
+
+/// Whoever runs such a program could otherwise have it write anywhere. Only root can make one to test it.
+fn a_program_with_capabilities_of_its_file_helps_nobody() {
+    let directory = tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
+    let program = directory.path().join("program");
+    fs::copy("/proc/self/exe", &program).unwrap();
+    // VFS_CAP_REVISION_2, effective; CAP_DAC_OVERRIDE permitted (linux/capability.h).
+    let capabilities: Vec<u8> = [0x0200_0001_u32, 1 << 1, 0, 0, 0].into_iter().flat_map(u32::to_le_bytes).collect();
+    let set = || rustix::fs::setxattr(&program, "security.capability", &capabilities, rustix::fs::XattrFlags::empty());
+    for (has_capabilities, serves) in [(false, true), (true, false)] {
+        if has_capabilities && (rustix::thread::no_new_privs().unwrap() || set().is_err()) {
+            println!("(file capabilities cannot be set here)");
+            return;
+        }
+        in_child(|| {
+            // Opened while this is root: the way to it need not be everybody's.
+            let program = fs::File::open(&program).unwrap();
+            if has_capabilities {
+                // SAFETY: these take numbers.
+                unsafe {
+                    assert_eq!(libc::setresgid(65534, 65534, 65534), 0);
+                    assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
+                }
+            }
+            let (mut stream, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+            let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
+            let mut process =
+                command.arg("--rbd-krbd-helper").stdin(std::os::fd::OwnedFd::from(theirs)).spawn().unwrap();
+            drop(command);
+            // The directories.
+            let greeted = stream.write_all(&[0; 3 * 4]).and_then(|()| stream.read_exact(&mut [0]));
+            drop(stream);
+            process.wait().unwrap();
+            assert_eq!(greeted.is_ok(), serves, "{greeted:?}");
+        });
+    }
+}
