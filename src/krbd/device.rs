@@ -120,16 +120,19 @@ impl Device {
     /// Whether `other`, read at another moment, is the same mapping, and not another one that got the same id.
     ///
     /// What cannot change during a mapping's life is compared: the cluster, the image's id, the kernel client, what was
-    /// written to map it and, where the kernel has it, the disk's sequence number.
+    /// written to map it and the disk's sequence number, these two as far as both have them.
     pub fn is_same_mapping(&self, other: &Self) -> bool {
-        let identity = |device: &Self| {
-            (device.id, device.fsid, device.pool_id, device.snapshot_id, device.client_id, device.disk_sequence)
-        };
+        let identity = |device: &Self| (device.id, device.fsid, device.pool_id, device.snapshot_id, device.client_id);
+        fn agree<T: PartialEq>(a: Option<&T>, b: Option<&T>) -> bool {
+            a.is_none() || b.is_none() || a == b
+        }
         identity(self) == identity(other)
             && self.image_id == other.image_id
             && self.client_address == other.client_address
             // Only root sees it: one of the two may have been read without.
-            && (self.config == other.config || self.config.is_none() || other.config.is_none())
+            && agree(self.config.as_ref(), other.config.as_ref())
+            // The kernel shows the mapping first and then the disk.
+            && agree(self.disk_sequence.as_ref(), other.disk_sequence.as_ref())
             && (&self.pool, &self.namespace, &self.snapshot) == (&other.pool, &other.namespace, &other.snapshot)
     }
 }

@@ -181,3 +181,51 @@ fn a_missing_module_is_not_a_missing_mapping() {
     let error = host.krbd().unmap(spec("rbd/a"), &UnmapOptions::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ModuleNotLoaded);
 }
+
+#[test]
+fn a_removal_that_was_interrupted_was_done_or_is_tried_again() {
+    for done in [true, false] {
+        let host = several();
+        let interrupted = AtomicU32::new(0);
+        let krbd = host.with_kernel(move |bus, _, _| {
+            let first = interrupted.fetch_add(1, Ordering::Relaxed) == 0;
+            if done || !first {
+                fs::remove_dir_all(bus.join("devices/5")).unwrap();
+            }
+            if first { errno(libc::EINTR) } else { Ok(()) }
+        });
+        let unmapped = krbd.unmap(5, &UnmapOptions::new()).unwrap();
+        assert_eq!(unmapped[0].attempts, if done { 1 } else { 2 });
+        assert_eq!(krbd.device(5).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_removal_without_an_answer_is_done_if_the_mapping_is_gone() {
+    let host = several();
+    let gone = AtomicU32::new(0);
+    let krbd = host.with_kernel(move |bus, _, _| {
+        if gone.fetch_add(1, Ordering::Relaxed) == 1 {
+            fs::remove_dir_all(bus.join("devices/5")).unwrap();
+        }
+        Err(io::Error::other("the helper process ended without an answer"))
+    });
+    let error = krbd.unmap(5, &UnmapOptions::new()).unwrap_err();
+    assert_eq!((error.kind(), error.stage()), (ErrorKind::Other, Some(Stage::Write)));
+    krbd.unmap(5, &UnmapOptions::new()).unwrap();
+}
+
+/// The kernel shows a new mapping before its disk.
+#[test]
+fn a_mapping_that_was_read_before_its_disk_was_there_is_the_same_afterwards() {
+    let host = several();
+    let krbd = removing_kernel(&host, 0);
+    let early = krbd.device(5).unwrap().unwrap();
+    let block = host.root.path().join("sys/block/rbd5");
+    fs::create_dir_all(&block).unwrap();
+    fs::write(block.join("diskseq"), "9\n").unwrap();
+    let late = krbd.device(5).unwrap().unwrap();
+    fs::write(block.join("diskseq"), "10\n").unwrap();
+    assert_eq!(krbd.unmap(&late, &UnmapOptions::new()).unwrap_err().kind(), ErrorKind::Changed);
+    krbd.unmap(&early, &UnmapOptions::new()).unwrap();
+}
