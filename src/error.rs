@@ -367,8 +367,8 @@ impl fmt::Debug for Error {
     }
 }
 
-/// Writes what was named, or what a daemon said, in one line whatever is in it: names may hold line breaks and marks that
-/// turn text round.
+/// Writes what was named, or what a daemon said, in one line whatever is in it: names may hold line breaks and marks
+/// that turn text round.
 fn write_in_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     const SHOWN: usize = 512;
     for c in text.chars().take(SHOWN) {

@@ -21,15 +21,15 @@
 //! # The way in
 //!
 //! `Cluster` → `Pool` → `Image`: `Cluster::builder` connects, `Cluster::pool` opens a pool,
-//! `Pool::open_read_only` an image; `Cluster::open_read_only` takes the whole way at once. Handles are cheap to clone, can be
-//! sent and shared between threads and dropped in any order: module `rados` has the table.
+//! `Pool::open_read_only` an image; `Cluster::open_read_only` takes the whole way at once. Handles are cheap to clone,
+//! can be sent and shared between threads and dropped in any order: module `rados` has the table.
 //!
 //! [`Krbd`](krbd::Krbd) → [`Device`](krbd::Device): map, unmap and list through the kernel, with no Ceph library;
 //! [`config`] reads ceph.conf and keyrings for it.
 //!
 //! Names, addresses, features and their plans are plain values ([`name`], [`address`], [`feature`]) that know no
-//! cluster. `Usage` joins what cluster and host know: who uses an image, anywhere, and what frees it. Every call fails with
-//! the one [`Error`]: what was done, to what, the errno, and an [`ErrorKind`] to match on.
+//! cluster. `Usage` joins what cluster and host know: who uses an image, anywhere, and what frees it. Every call fails
+//! with the one [`Error`]: what was done, to what, the errno, and an [`ErrorKind`] to match on.
 //!
 //! # Features
 //!

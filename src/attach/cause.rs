@@ -9,8 +9,8 @@ use std::fmt;
 pub struct Explanation {
     /// The possible causes, the best supported first.
     pub causes: Vec<Cause>,
-    /// What the kernel's rbd driver and its Ceph client logged meanwhile. They do not say for whom: another map at the same
-    /// time may have caused a line.
+    /// What the kernel's rbd driver and its Ceph client logged meanwhile. They do not say for whom: another map at the
+    /// same time may have caused a line.
     pub kernel_log: Vec<String>,
 }
 

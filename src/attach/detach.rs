@@ -22,9 +22,9 @@ impl Detach {
     ///
     /// # Errors
     ///
-    /// Those of [`Krbd::unmap`]. `Busy` has the holders in its details ([`Details::Holders`]), as far as they could be seen
-    /// within the search's own five seconds, and never by opening the device. For another errno of the kernel's the
-    /// details have an [`Explanation`] where something was found.
+    /// Those of [`Krbd::unmap`]. `Busy` has the holders in its details ([`Details::Holders`]), as far as they could be
+    /// seen within the search's own five seconds, and never by opening the device. For another errno of the kernel's
+    /// the details have an [`Explanation`] where something was found.
     pub fn unmap(&self, target: impl Into<Target>, options: &UnmapOptions) -> Result<Vec<Unmapped>> {
         let target = target.into();
         // The device may have left sysfs when it is time to look who holds it.

@@ -1,8 +1,8 @@
 //! Map and unmap with checks before and explanations after.
 //!
 //! [`Krbd`](crate::krbd::Krbd) needs to be told everything and knows only the kernel's errno. `Attach` asks the cluster
-//! (feature `librados`): monitors from the live monmap, the key of the connection's own user, and whether this image can
-//! be mapped in this way by this kernel at all. [`Detach`] unmaps, and says who keeps a busy device; it needs no
+//! (feature `librados`): monitors from the live monmap, the key of the connection's own user, and whether this image
+//! can be mapped in this way by this kernel at all. [`Detach`] unmaps, and says who keeps a busy device; it needs no
 //! cluster.
 //!
 #![cfg_attr(feature = "librados", doc = "```no_run")]

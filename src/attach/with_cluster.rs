@@ -26,7 +26,8 @@ impl Attach {
         Self { cluster: cluster.clone(), krbd: krbd.clone(), default_options: false }
     }
 
-    /// Takes options that are not set from `rbd_default_map_options`, as it holds for the image, like the `rbd` program.
+    /// Takes options that are not set from `rbd_default_map_options`, as it holds for the image, like the `rbd`
+    /// program.
     #[must_use]
     pub fn use_default_map_options(self) -> Self {
         Self { default_options: true, ..self }
@@ -43,6 +44,10 @@ impl Attach {
     }
 
     /// Maps an image or a snapshot: [`request`](Self::request), then [`map_request`](Self::map_request).
+    ///
+    /// # Errors
+    ///
+    /// Those of both.
     pub fn map(&self, spec: &ImageSpec, options: &MapOptions) -> Result<Device> {
         let deadline = Deadline::after(self.cluster.deadline);
         let request = self.fill(spec, options, deadline)?;
@@ -73,7 +78,8 @@ impl Attach {
     /// `OptionNeedsFeature`; `ReadOnly` for a mirrored image that is not primary; `InvalidInput` for a chain of parents
     /// that is too long for the kernel.
     ///
-    /// Afterwards those of [`Krbd::map`]; where the kernel gave an errno, the details have an [`Explanation`](super::Explanation).
+    /// Afterwards those of [`Krbd::map`]; where the kernel gave an errno, the details have an
+    /// [`Explanation`](super::Explanation).
     pub fn map_request(&self, request: &MapRequest) -> Result<Device> {
         let deadline = Deadline::after(self.cluster.deadline);
         self.carry_out(request.clone(), deadline, |krbd, request, _| krbd.map(request))
@@ -99,6 +105,10 @@ impl Attach {
     }
 
     /// Unmaps as [`Detach::unmap`] does, but a mapping of another cluster is not taken for one of this.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Detach::unmap`], and of asking for the cluster's [`fsid`](Cluster::fsid).
     pub fn unmap(&self, target: impl Into<Target>, options: &UnmapOptions) -> Result<Vec<Unmapped>> {
         let target = target.into().of_cluster(self.cluster.fsid()?);
         Detach::new(&self.krbd).unmap(target, options)

@@ -247,8 +247,9 @@ impl RadosHandle {
         check(unsafe { ceph_sys::rados_pool_delete(self.raw, pool.as_ptr()) }).map(drop)
     }
 
-    /// Turns librados' own time-out off while a `rados_mgr_command` is under way. It gives up the call, but not the command:
-    /// an answer that comes later is written to the stack that the call had (seen with 16.2; the source of 20 is the same).
+    /// Turns librados' own time-out off while a `rados_mgr_command` is under way. It gives up the call, but not the
+    /// command: an answer that comes later is written to the stack that the call had (seen with 16.2; the source of 20
+    /// is the same).
     fn mgr_command_begins(&self) -> Result<MgrCommand<'_>, Errno> {
         let mut commands = self.mgr_commands.lock().unwrap_or_else(PoisonError::into_inner);
         if commands.under_way == 0 {

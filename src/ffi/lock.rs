@@ -18,8 +18,8 @@ pub(crate) struct LockerText {
 }
 
 impl IoHandle {
-    /// Whether a lock on an object is exclusive, and all its holders, asked of its OSD. (`rbd_list_lockers` tells who held it when the image was
-    /// opened or its header last read again.)
+    /// Whether a lock on an object is exclusive, and all its holders, asked of its OSD. (`rbd_list_lockers` tells who
+    /// held it when the image was opened or its header last read again.)
     pub(crate) fn lockers(&self, object: &str, lock: &CStr) -> Result<(bool, Vec<LockerText>), Errno> {
         let object = c_string(object)?;
         let mut sizes = [256_usize; 4];
@@ -28,7 +28,8 @@ impl IoHandle {
             let [tag, clients, cookies, addresses] = buffers.each_mut().map(|buffer| buffer.as_mut_ptr().cast());
             let [tag_size, clients_size, cookies_size, addresses_size] = &mut sizes;
             let mut exclusive = 0;
-            // SAFETY: two NUL-terminated names, and four buffers with their sizes, which the call sets to what it needs.
+            // SAFETY: two NUL-terminated names, and four buffers with their sizes, which the call sets to what it
+            // needs.
             let found = check(unsafe {
                 ceph_sys::rados_list_lockers(
                     self.as_raw(),

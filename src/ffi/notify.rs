@@ -14,8 +14,8 @@ impl IoHandle {
         let object = c_string(object)?;
         let length = c_int::try_from(payload.len()).map_err(|_| Errno::INVALID)?;
         let (mut reply, mut reply_length): (*mut c_char, usize) = (ptr::null_mut(), 0);
-        // SAFETY: a context that is alive, a NUL-terminated name, `length` bytes that are copied, two places to write to.
-        // librados takes the time-out in milliseconds and cuts it to seconds.
+        // SAFETY: a context that is alive, a NUL-terminated name, `length` bytes that are copied, two places to write
+        // to. librados takes the time-out in milliseconds and cuts it to seconds.
         let code = check(unsafe {
             ceph_sys::rados_notify2(
                 self.as_raw(),

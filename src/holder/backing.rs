@@ -1,5 +1,5 @@
-//! Files that the kernel uses by itself: behind loop devices and swap space, and what the NFS server exports. The kernel
-//! names them by paths, and this finds the devices that they are, or are on.
+//! Files that the kernel uses by itself: behind loop devices and swap space, and what the NFS server exports. The
+//! kernel names them by paths, and this finds the devices that they are, or are on.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -100,7 +100,8 @@ pub(super) fn swaps(text: &[u8]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Paths and clients of the export table: `PATH CLIENT(OPTIONS)` and comments (`svc_export_show` in `fs/nfsd/export.c`).
+/// Paths and clients of the export table: `PATH CLIENT(OPTIONS)` and comments (`svc_export_show` in
+/// `fs/nfsd/export.c`).
 fn exports(text: &[u8]) -> Vec<(PathBuf, String)> {
     text.split(|byte| *byte == b'\n')
         .filter(|line| line.starts_with(b"/"))

@@ -1,9 +1,9 @@
 //! Who on this host keeps a block device busy.
 //!
 //! `rbd unmap` says EBUSY, `lsof` shows nothing: the mount has leaked into another container, a volume group on the
-//! device was activated, a process sits in a directory that was unmounted lazily. [`Holders::of`] looks at all of these,
-//! for any block device, and lists them in the order in which they must be closed. It needs no Ceph library, never opens
-//! the device, and its time is bounded.
+//! device was activated, a process sits in a directory that was unmounted lazily. [`Holders::of`] looks at all of
+//! these, for any block device, and lists them in the order in which they must be closed. It needs no Ceph library,
+//! never opens the device, and its time is bounded.
 //!
 //! ```no_run
 //! use rbd::{DeviceNumber, Holders};
@@ -80,7 +80,8 @@ impl Holders {
         Search::new(device)
     }
 
-    /// As [`Self::of`], by the path of a device node or of a link to one, which is looked at (`stat(2)`) and not opened.
+    /// As [`Self::of`], by the path of a device node or of a link to one, which is looked at (`stat(2)`) and not
+    /// opened.
     ///
     /// # Errors
     ///

@@ -93,6 +93,10 @@ impl Pool {
     }
 
     /// Makes a new pool ready for images, as `rbd pool init` does.
+    ///
+    /// # Errors
+    ///
+    /// `PermissionDenied`, and as [every call](crate::rados#errors).
     #[doc(alias = "rbd_pool_init")]
     pub fn init(&self) -> Result<()> {
         let io = Arc::clone(&self.io);
@@ -101,6 +105,10 @@ impl Pool {
 
     /// Whether this pool has this namespace for images. A handle of the pool in it ([`Pool::in_namespace`]) can be had
     /// in any case.
+    ///
+    /// # Errors
+    ///
+    /// As [every call](crate::rados#errors).
     #[doc(alias = "rbd_namespace_exists")]
     pub fn namespace_exists(&self, namespace: &NamespaceName) -> Result<bool> {
         let (io, name) = (Arc::clone(&self.io), namespace.clone());

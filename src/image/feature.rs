@@ -37,6 +37,10 @@ impl Image {
     }
 
     /// Enables features: makes the plan and carries it out. [`FeaturePlan::enable`] makes the plan alone.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FeaturePlan::enable`], before anything is changed, and those of [`apply`](Self::apply).
     pub fn enable_features(&self, features: Features, cascade: Cascade) -> Result<FeaturePlan> {
         let plan = FeaturePlan::enable(self.features()?, features, cascade).map_err(|error| self.name(error))?;
         self.apply(&plan, |_| ())?;
@@ -46,14 +50,14 @@ impl Image {
     /// Carries out a plan; `report` is told of each step that is done. The deadline holds for each step.
     ///
     /// A living client of librbd that has the image's lock carries out the change itself, or hands the lock over for as
-    /// long as that takes. A kernel client that has mapped the image `exclusive`, a lock taken by hand and an owner that
-    /// does not answer are in the way.
+    /// long as that takes. A kernel client that has mapped the image `exclusive`, a lock taken by hand and an owner
+    /// that does not answer are in the way.
     ///
     /// # Errors
     ///
     /// `ReadOnly` on a handle that is open read-only; `LockHeld` with the owners where one does not let go, also when
-    /// the time passed over it: the change may then still take effect once the lock is free. `TimedOut` where the cluster
-    /// no longer answered; the hint names who had the lock before. Steps reported before are done.
+    /// the time passed over it: the change may then still take effect once the lock is free. `TimedOut` where the
+    /// cluster no longer answered; the hint names who had the lock before. Steps reported before are done.
     pub fn apply(&self, plan: &FeaturePlan, mut report: impl FnMut(&StepReport)) -> Result<()> {
         for &step in plan.steps() {
             let (started, deadline) = (Instant::now(), Deadline::after(self.deadline));

@@ -48,7 +48,8 @@ pub struct ImageInfo {
     pub operation_features: OperationFeatures,
     /// What is out of date.
     pub flags: ImageFlags,
-    /// The group that it is in. `None` also where the group's pool is gone: `operation_features` still tells of it then.
+    /// The group that it is in. `None` also where the group's pool is gone: `operation_features` still tells of it
+    /// then.
     pub group: Option<ImageGroup>,
     /// When it was made; `None` where Ceph was too old to note that.
     pub created: Option<SystemTime>,
@@ -226,17 +227,29 @@ impl Image {
     }
 
     /// The header object, which the users of the image watch: `rbd_header.ID`, or `NAME.rbd` for format 1.
+    ///
+    /// # Errors
+    ///
+    /// As [`info`](Self::info).
     pub fn header_object(&self) -> Result<HeaderObject> {
         self.call_and_parse("look up header object of image", |image| header_of(id_of(image)?.as_ref(), image))
     }
 
     /// The image's id, `None` for format 1.
+    ///
+    /// # Errors
+    ///
+    /// As [`info`](Self::info).
     #[doc(alias = "rbd_get_id")]
     pub fn id(&self) -> Result<Option<ImageId>> {
         self.call_and_parse("read id of image", id_of)
     }
 
     /// The id of the snapshot that is open; `None` where it is the image itself.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where the snapshot was removed meanwhile; as [every call](crate::rados#errors).
     #[doc(alias = "rbd_snap_get_id")]
     pub fn snapshot_id(&self) -> Result<Option<u64>> {
         let Some(snapshot) = self.snapshot.clone() else { return Ok(None) };
@@ -244,12 +257,20 @@ impl Image {
     }
 
     /// The image's features.
+    ///
+    /// # Errors
+    ///
+    /// As [every call](crate::rados#errors).
     #[doc(alias = "rbd_get_features")]
     pub fn features(&self) -> Result<Features> {
         self.call("read features of image", ImageHandle::features).map(Features::from_bits_retain)
     }
 
     /// The image's size in bytes, or that of the snapshot that is open.
+    ///
+    /// # Errors
+    ///
+    /// As [every call](crate::rados#errors).
     #[doc(alias = "rbd_get_size")]
     pub fn size(&self) -> Result<u64> {
         self.call("read size of image", |image| image.layout().map(|layout| layout.size))

@@ -23,10 +23,10 @@ impl Image {
     /// # Errors
     ///
     /// `ReadOnly`, also where another client keeps the image's lock; `InvalidInput` where it goes beyond the end of the
-    /// image: what is before the end may be written then. `TimedOut`, also where a lock was taken by hand: the write may
-    /// still take effect, or, on a connection with an [OSD time-out](crate::rados::ClusterBuilder::osd_timeout), be lost.
-    /// `Unsupported` on such a connection where librbd's cache was on when the image was opened: a write would be lost
-    /// without a word.
+    /// image: what is before the end may be written then. `TimedOut`, also where a lock was taken by hand: the write
+    /// may still take effect, or, on a connection with an [OSD time-out](crate::rados::ClusterBuilder::osd_timeout), be
+    /// lost. `Unsupported` on such a connection where librbd's cache was on when the image was opened: a write would be
+    /// lost without a word.
     #[doc(alias = "rbd_write")]
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         if self.write_untold {
@@ -48,8 +48,8 @@ impl Image {
     /// # Errors
     ///
     /// `TimedOut` once a write on this image was given up (see
-    /// [`ClusterBuilder::osd_timeout`](crate::rados::ClusterBuilder::osd_timeout)): librbd would report success here although
-    /// that data is lost.
+    /// [`ClusterBuilder::osd_timeout`](crate::rados::ClusterBuilder::osd_timeout)): librbd would report success here
+    /// although that data is lost.
     #[doc(alias = "rbd_flush")]
     pub fn flush(&self) -> Result<()> {
         const FLUSH: &str = "flush image";

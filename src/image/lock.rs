@@ -22,23 +22,36 @@ pub enum BreakLock {
 }
 
 impl Image {
-    /// The owners of the lock that the feature `exclusive-lock` takes: none or one, or several where it is shared. A lock
-    /// that was taken by hand is not theirs: [`lockers`](Self::lockers) lists all.
+    /// The owners of the lock that the feature `exclusive-lock` takes: none or one, or several where it is shared. A
+    /// lock that was taken by hand is not theirs: [`lockers`](Self::lockers) lists all.
+    ///
+    /// # Errors
+    ///
+    /// As [every call](crate::rados#errors).
     #[doc(alias = "rbd_lock_get_owners")]
     pub fn lock_owners(&self) -> Result<Vec<LockOwner>> {
-        // Of the OSD, and not by `rbd_lock_get_owners`, which refuses handles that are open read-only, and locks by hand.
+        // Of the OSD, and not by `rbd_lock_get_owners`, which refuses handles that are open read-only, and locks by
+        // hand.
         let (mode, lockers) = self.call_and_parse("read lock owners of image", mode_and_lockers)?;
         let automatic = lockers.into_iter().filter(|locker| locker.watch_cookie().is_some());
         Ok(automatic.map(|locker| LockOwner::new(mode, locker.address.to_string())).collect())
     }
 
     /// Whether this handle holds the lock of the feature `exclusive-lock`.
+    ///
+    /// # Errors
+    ///
+    /// As [every call](crate::rados#errors).
     #[doc(alias = "rbd_is_exclusive_lock_owner")]
     pub fn is_lock_owner(&self) -> Result<bool> {
         self.call("ask for lock of image", |image| image.is_lock_owner())
     }
 
     /// All locks on the image, those that were taken by hand (`rbd lock add`) too; what `rbd lock ls` prints.
+    ///
+    /// # Errors
+    ///
+    /// As [every call](crate::rados#errors).
     #[doc(alias = "rbd_list_lockers")]
     #[doc(alias = "rados_list_lockers")]
     pub fn lockers(&self) -> Result<Vec<Locker>> {

@@ -68,6 +68,10 @@ pub enum MigrationState {
 
 impl Image {
     /// The migration that the image is the source or the destination of; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [every call](crate::rados#errors).
     #[doc(alias = "rbd_migration_status")]
     pub fn migration(&self) -> Result<Option<Migration>> {
         self.call("read migration of image", |image| {

@@ -20,7 +20,8 @@ use crate::rados::{Cluster, Pool};
 /// one that is open read-only is not. What others change (its size, features, snapshots) reaches a read-write handle
 /// only: a read-only one says for ever what was so when it was opened. Watchers and locks are asked for each time.
 ///
-/// See the [table](crate::rados) for threads and closing.
+/// See the [table](crate::rados#handles) for threads and closing, and [there](crate::rados#errors) for what every call
+/// may fail with.
 #[derive(Debug, Clone)]
 pub struct Image {
     pub(super) pool: Pool,
@@ -52,6 +53,10 @@ impl Pool {
     }
 
     /// Opens an image to read and write. The handle is a watcher of the image.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_read_only`](Self::open_read_only).
     #[doc(alias = "rbd_open")]
     pub fn open<N>(&self, name: N) -> Result<Image>
     where
@@ -62,6 +67,10 @@ impl Pool {
     }
 
     /// Opens a snapshot of an image, which can only be read.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_read_only`](Self::open_read_only).
     pub fn open_snapshot<N>(&self, name: N, snapshot: &SnapshotName) -> Result<Image>
     where
         N: TryInto<ImageName>,
@@ -72,18 +81,30 @@ impl Pool {
 
     /// Opens an image by its id to read: the way to one that was renamed, is in the trash, or has a name that is no
     /// UTF-8.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_read_only`](Self::open_read_only).
     #[doc(alias = "rbd_open_by_id_read_only")]
     pub fn open_read_only_by_id(&self, id: &ImageId) -> Result<Image> {
         self.open_image(Key::Id(id.clone()), None, true)
     }
 
     /// Opens an image by its id to read and write.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_read_only`](Self::open_read_only).
     #[doc(alias = "rbd_open_by_id")]
     pub fn open_by_id(&self, id: &ImageId) -> Result<Image> {
         self.open_image(Key::Id(id.clone()), None, false)
     }
 
     /// Opens a snapshot of an image by the image's id.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_read_only`](Self::open_read_only).
     pub fn open_snapshot_by_id(&self, id: &ImageId, snapshot: &SnapshotName) -> Result<Image> {
         self.open_image(Key::Id(id.clone()), Some(snapshot), true)
     }
@@ -138,11 +159,19 @@ impl Display for Key {
 
 impl Cluster {
     /// Opens what a spec names, to read: an image, or a snapshot of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::pool`] and [`Pool::open_read_only`].
     pub fn open_read_only(&self, spec: &ImageSpec) -> Result<Image> {
         self.open_of(spec, true)
     }
 
     /// Opens the image that a spec names, to read and write; a snapshot can only be read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::pool`] and [`Pool::open_read_only`].
     pub fn open(&self, spec: &ImageSpec) -> Result<Image> {
         self.open_of(spec, spec.snapshot().is_some())
     }
@@ -185,9 +214,10 @@ impl Image {
     ///
     /// `Busy` while clones of this handle live, or a call that passed its deadline is still under way: the last of them
     /// will close it. `Busy` inside a callback too, such as [`rebuild_object_map`](Self::rebuild_object_map)'s: it is
-    /// closed on another thread then, and how that goes is not told. Whatever librbd meets while it writes back what it holds; `TimedOut` where an earlier write on this
-    /// image was given up (see [`ClusterBuilder::osd_timeout`](crate::rados::ClusterBuilder::osd_timeout)): the data of that
-    /// write is lost. The image is closed then all the same.
+    /// closed on another thread then, and how that goes is not told. Whatever librbd meets while it writes back what it
+    /// holds; `TimedOut` where an earlier write on this image was given up (see
+    /// [`ClusterBuilder::osd_timeout`](crate::rados::ClusterBuilder::osd_timeout)): the data of that write is lost. The
+    /// image is closed then all the same.
     #[doc(alias = "rbd_close")]
     pub fn close(self) -> Result<()> {
         const CLOSE: &str = "close image";
@@ -231,8 +261,8 @@ impl Image {
     }
 }
 
-/// `POOL/[NAMESPACE/]IMAGE[@SNAPSHOT]` by the names that it was opened by, also after the image or its pool was renamed, or
-/// with the id in brackets where it was opened by that. Errors name it in the same way.
+/// `POOL/[NAMESPACE/]IMAGE[@SNAPSHOT]` by the names that it was opened by, also after the image or its pool was
+/// renamed, or with the id in brackets where it was opened by that. Errors name it in the same way.
 impl fmt::Display for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.label)

@@ -38,7 +38,8 @@ pub struct Scan {
 impl Pool {
     /// Asks for the watchers of every image of this pool and namespace, a few at a time.
     ///
-    /// The pool's deadline is that of the scan as a whole; [`without_deadline`](Pool::without_deadline) for a pool of any size.
+    /// The pool's deadline is that of the scan as a whole; [`without_deadline`](Pool::without_deadline) for a pool of
+    /// any size.
     ///
     /// # Errors
     ///

@@ -13,6 +13,10 @@ impl Image {
     ///
     /// How long a watch outlives its client is not told here;
     /// `Pool::list_watchers` of the header object tells it.
+    ///
+    /// # Errors
+    ///
+    /// As [every call](crate::rados#errors).
     #[doc(alias = "rbd_watchers_list")]
     pub fn watchers(&self) -> Result<Vec<Watcher>> {
         self.call_and_parse("list watchers of image", |image| parse(image.watchers()?))

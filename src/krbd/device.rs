@@ -23,8 +23,8 @@ pub struct Device {
     pub id: u32,
     /// `/dev/rbdID`: where the device node should be, which is not known to be there.
     pub node: PathBuf,
-    /// The block device's number. Where the kernel shows no minor (before Linux 3.14), each device has a major of its own
-    /// and minor 0.
+    /// The block device's number. Where the kernel shows no minor (before Linux 3.14), each device has a major of its
+    /// own and minor 0.
     pub number: DeviceNumber,
     /// The pool's name when it was mapped.
     pub pool: RawName,

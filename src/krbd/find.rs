@@ -81,7 +81,8 @@ impl Krbd {
         }
     }
 
-    /// The same for a caller who compares each mapping once more before it is touched: a device is taken as it is given.
+    /// The same for a caller who compares each mapping once more before it is touched: a device is taken as it is
+    /// given.
     pub(super) fn meant_by(&self, target: &Target) -> Result<Vec<Device>> {
         let mut found = match &target.by {
             By::Id(id) => self.device(*id)?.into_iter().collect(),

@@ -22,9 +22,9 @@
 //!
 //! The kernel can hold a write to the bus for a long time: while it looks for the monitors, waits for a lock, or for an
 //! OSD. With a deadline the write is therefore done on a thread of its own: the caller is free when it has passed, and
-//! gets a [`Pending`] for what goes on. It does not free the process: one whose thread waits in the kernel for an unmap does not end, SIGKILL
-//! or not, until the cluster answers or the map option `osd_request_timeout` has passed. [`Krbd::detached`] has a
-//! helper process wait in its place.
+//! gets a [`Pending`] for what goes on. It does not free the process: one whose thread waits in the kernel for an unmap
+//! does not end, SIGKILL or not, until the cluster answers or the map option `osd_request_timeout` has passed.
+//! [`Krbd::detached`] has a helper process wait in its place.
 //!
 //! # Privilege
 //!

@@ -59,9 +59,9 @@ impl UnmapOptions {
 
     /// Even if the device is open (Linux 4.9): the kernel waits for the I/O in flight, then every further I/O fails.
     ///
-    /// What was not written back is lost. Mounts of the device stay in place, and give errors, until they are unmounted.
-    /// With a cluster that does not answer, I/O in flight never ends and neither does this, unless the image was mapped
-    /// with `osd_request_timeout`.
+    /// What was not written back is lost. Mounts of the device stay in place, and give errors, until they are
+    /// unmounted. With a cluster that does not answer, I/O in flight never ends and neither does this, unless the image
+    /// was mapped with `osd_request_timeout`.
     pub fn force(self) -> Self {
         Self { force: true, ..self }
     }

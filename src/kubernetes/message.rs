@@ -103,8 +103,8 @@ pub enum Failure {
 impl FailureMessage {
     /// Reads a text with a message in it: the first that is recognised, [`Failure::NotRecognised`] where none is.
     ///
-    /// Anything may stand around it. Lines may end as on Windows, be wrapped, and be cut off; a value at the end of a text
-    /// that was cut off may not be whole.
+    /// Anything may stand around it. Lines may end as on Windows, be wrapped, and be cut off; a value at the end of a
+    /// text that was cut off may not be whole.
     pub fn parse(text: &str) -> Self {
         let mut messages = Self::parse_all(text);
         let known = messages.iter().position(Self::is_recognised);
@@ -115,8 +115,8 @@ impl FailureMessage {
     }
 
     /// Reads all messages of a text: of a table of events (`kubectl describe`, `kubectl get events`), of a log, or
-    /// simply one after the other. A message that is recognised and there several times is returned once. What is not recognised is among
-    /// them if it is an event of type `Warning` or names a volume; all other text is left out.
+    /// simply one after the other. A message that is recognised and there several times is returned once. What is not
+    /// recognised is among them if it is an event of type `Warning` or names a volume; all other text is left out.
     pub fn parse_all(text: &str) -> Vec<Self> {
         let mut messages: Vec<Self> = Vec::new();
         // Where those of each volume are: a log can have thousands.

@@ -1,5 +1,5 @@
-//! What kubelet prints, explained: text in, values and advice out; and an image as a volume: [`provision`]. It asks no API
-//! server.
+//! What kubelet prints, explained: text in, values and advice out; and an image as a volume: [`provision`]. It asks no
+//! API server.
 //!
 //! [`FailureMessage`] reads what kubelet and the attach controller print when a volume cannot be attached, mapped,
 //! mounted or unmapped, from a log, from `kubectl describe` or from a mail that has broken its lines.

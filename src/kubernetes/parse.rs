@@ -1,5 +1,5 @@
-//! Reading one message. The texts are those of Kubernetes' `pkg/volume` and `pkg/controller/volume/attachdetach`, of its
-//! rbd plugin, of ceph-csi, and of `rbd` itself.
+//! Reading one message. The texts are those of Kubernetes' `pkg/volume` and `pkg/controller/volume/attachdetach`, of
+//! its rbd plugin, of ceph-csi, and of `rbd` itself.
 
 use std::path::PathBuf;
 

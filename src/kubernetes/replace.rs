@@ -32,6 +32,10 @@ pub struct ReplacementStep {
 
 impl Replacement {
     /// From the volume as it is and as it should be. Both have the same name.
+    ///
+    /// # Errors
+    ///
+    /// As [`VolumeManifest::to_yaml`].
     pub fn new(old: &VolumeManifest, new: &VolumeManifest) -> Result<Self> {
         let volume = old.name();
         let mut steps = Vec::new();

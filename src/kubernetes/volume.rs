@@ -93,8 +93,8 @@ impl VolumeManifest {
     }
 
     /// The same volume, to be created anew with these options of its cache in place of its own; options that are not
-    /// given stay as they are. What belongs to the object that is there now (`status`, `uid`, `resourceVersion` …) is left
-    /// out.
+    /// given stay as they are. What belongs to the object that is there now (`status`, `uid`, `resourceVersion` …) is
+    /// left out.
     ///
     /// # Errors
     ///
@@ -159,6 +159,10 @@ impl VolumeManifest {
     }
 
     /// The manifest as YAML, each text in quotes.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` where it cannot be written as YAML.
     pub fn to_yaml(&self) -> Result<String> {
         yaml::write(&self.0)
     }

@@ -8,8 +8,8 @@ use crate::secret::Secret;
 
 impl ClusterBuilder {
     /// Takes out of a command line what Ceph's own programs take out of theirs: `-m`, `-k`, `-K`, and every option of
-    /// Ceph's as `--OPTION VALUE` or `--OPTION=VALUE`, with `-` or `_` in its name, a boolean one also as `--OPTION` and
-    /// `--no-OPTION`. Returns what is left, in order; `--` and what follows is left whole.
+    /// Ceph's as `--OPTION VALUE` or `--OPTION=VALUE`, with `-` or `_` in its name, a boolean one also as `--OPTION`
+    /// and `--no-OPTION`. Returns what is left, in order; `--` and what follows is left whole.
     ///
     /// `-K -`, a key from the standard input, does not work: it is read here already.
     ///

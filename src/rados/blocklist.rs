@@ -70,6 +70,10 @@ impl fmt::Display for BlocklistEntry {
 
 impl Cluster {
     /// Whom the cluster refuses to serve: clients, and ranges of addresses.
+    ///
+    /// # Errors
+    ///
+    /// As [`mon_command`](Self::mon_command).
     pub fn blocklist(&self) -> Result<Vec<BlocklistEntry>> {
         let command = json!({"prefix": "osd blocklist ls", "format": "json"});
         parse_blocklist(&self.command(Daemon::Mon, &command, READ_BLOCKLIST, &"of cluster")?.data)

@@ -42,8 +42,8 @@ const UNREADABLE: &str = "Ceph cannot parse it";
 /// | [`osd_timeout`](Self::osd_timeout) | one operation of an object inside librados (`rados_osd_op_timeout`) | none |
 ///
 /// Where the configuration does not say otherwise, librados starts any number of operations at once
-/// (`objecter_inflight_ops` and `objecter_inflight_op_bytes` are 0): with Ceph's defaults those that wait for a silent OSD
-/// would in the end hold up those to all others.
+/// (`objecter_inflight_ops` and `objecter_inflight_op_bytes` are 0): with Ceph's defaults those that wait for a silent
+/// OSD would in the end hold up those to all others.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct ClusterBuilder {
@@ -183,8 +183,8 @@ impl ClusterBuilder {
     }
 
     /// When librados itself gives up a question to the monitors (`rados_mon_op_timeout`, whole seconds). It frees the
-    /// thread that a call left behind when its deadline passed. A configuration file that sets it wins. It is off while a
-    /// command to the manager is under way, which would write to freed memory after it.
+    /// thread that a call left behind when its deadline passed. A configuration file that sets it wins. It is off while
+    /// a command to the manager is under way, which would write to freed memory after it.
     pub fn mon_timeout(mut self, timeout: Duration) -> Self {
         self.mon_timeout = timeout;
         self
@@ -193,10 +193,10 @@ impl ClusterBuilder {
     /// When librados itself gives up an operation of an object (`rados_osd_op_timeout`, whole seconds).
     ///
     /// None by default, and better so on a connection that writes: after a write that was given up librbd's next flush
-    /// reports success although the data is lost. Where one is set, here or in the configuration file, librbd's cache is
-    /// therefore off (`rbd_cache`), so that every write tells how it went, and an [`Image`](crate::Image) refuses flush
-    /// and orderly close once one has timed out. An image for which it is on all the same (`rbd config image set`) refuses
-    /// to be written.
+    /// reports success although the data is lost. Where one is set, here or in the configuration file, librbd's cache
+    /// is therefore off (`rbd_cache`), so that every write tells how it went, and an [`Image`](crate::Image) refuses
+    /// flush and orderly close once one has timed out. An image for which it is on all the same (`rbd config image
+    /// set`) refuses to be written.
     pub fn osd_timeout(mut self, timeout: Duration) -> Self {
         self.osd_timeout = Some(timeout);
         self
@@ -206,12 +206,12 @@ impl ClusterBuilder {
     ///
     /// # Errors
     ///
-    /// `TimedOut` when no monitor answered in time; `PermissionDenied` for a wrong key or user, also where no key of the
-    /// user is found; `NotFound` without a monitor's address, or a file that was given; `InvalidInput` for a file or an
-    /// option that Ceph cannot parse.
+    /// `TimedOut` when no monitor answered in time; `PermissionDenied` for a wrong key or user, also where no key of
+    /// the user is found; `NotFound` without a monitor's address, or a file that was given; `InvalidInput` for a file
+    /// or an option that Ceph cannot parse.
     ///
-    /// librados itself writes to standard output and standard error where it finds no monitor's address, or none that it
-    /// can parse.
+    /// librados itself writes to standard output and standard error where it finds no monitor's address, or none that
+    /// it can parse.
     #[doc(alias = "rados_create2")]
     #[doc(alias = "rados_connect")]
     pub fn connect(&self) -> Result<Cluster> {
@@ -284,7 +284,8 @@ impl ClusterBuilder {
             set(&unconnected, OSD_TIMEOUT, &whole_seconds(timeout))?;
         }
         if unconnected.get(OSD_TIMEOUT).is_ok_and(|seconds| is_not_zero(&seconds)) {
-            // librbd's cache says of every write that all is well, and the flush after one that was given up says so too.
+            // librbd's cache says of every write that all is well, and the flush after one that was given up says so
+            // too.
             set(&unconnected, "rbd_cache", "false")?;
         }
         for (name, default) in THROTTLES {

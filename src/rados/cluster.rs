@@ -19,7 +19,8 @@ use crate::version::Version;
 
 /// A connection to a Ceph cluster. Clones share it; it is shut down when the last handle made from it is gone.
 ///
-/// See the [module's table](crate::rados) for threads and closing.
+/// See the [module's table](crate::rados#handles) for threads and closing, and [there](crate::rados#errors) for what
+/// every call may fail with.
 #[derive(Debug, Clone)]
 pub struct Cluster {
     pub(crate) connection: Arc<Connection>,
@@ -88,13 +89,22 @@ impl Cluster {
     }
 
     /// The cluster's identity.
+    ///
+    /// # Errors
+    ///
+    /// As [every call](crate::rados#errors).
     #[doc(alias = "rados_cluster_fsid")]
     pub fn fsid(&self) -> Result<Fsid> {
         let text = self.connection.local("read fsid", &"of cluster", RadosHandle::fsid)?;
-        String::from_utf8_lossy(&text).parse()
+        let fsid = String::from_utf8_lossy(&text).parse::<Fsid>();
+        fsid.map_err(|error| error.with_kind(ErrorKind::InvalidData))
     }
 
     /// The full name of the user of this connection, such as `client.admin`.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` where the option that tells it was changed (`gss_ktab_client_file`).
     pub fn entity(&self) -> Result<String> {
         // C has no call for it, but puts it into the value of this option, a path that hardly anybody changes.
         const OPTION: &str = "gss_ktab_client_file";
@@ -113,6 +123,10 @@ impl Cluster {
     }
 
     /// The addresses by which the cluster knows this connection, as a blocklist takes them.
+    ///
+    /// # Errors
+    ///
+    /// As [every call](crate::rados#errors).
     #[doc(alias = "rados_getaddrs")]
     pub fn addresses(&self) -> Result<Vec<EntityAddress>> {
         const READ: &str = "read own addresses";
@@ -152,6 +166,10 @@ impl Cluster {
     }
 
     /// The names of all pools. A name that is no UTF-8 is listed like any other.
+    ///
+    /// # Errors
+    ///
+    /// As [every call](crate::rados#errors).
     #[doc(alias = "rados_pool_list")]
     pub fn pools(&self) -> Result<Vec<RawName>> {
         const LIST: &str = "list pools";
@@ -163,6 +181,10 @@ impl Cluster {
     }
 
     /// A pool's id.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`, and as [every call](crate::rados#errors).
     #[doc(alias = "rados_pool_lookup")]
     pub fn pool_id(&self, pool: &PoolName) -> Result<i64> {
         let name = pool.clone();
@@ -170,12 +192,20 @@ impl Cluster {
     }
 
     /// A pool's name by its id.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`, and as [every call](crate::rados#errors).
     #[doc(alias = "rados_pool_reverse_lookup")]
     pub fn pool_name(&self, id: i64) -> Result<String> {
         self.call("look up pool", &format_args!("with id {id}"), move |rados| rados.pool_name(id))
     }
 
     /// The pool that the `rbd` program uses where none is named (`rbd_default_pool`).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidName` where the option has none that Ceph takes.
     pub fn default_pool(&self) -> Result<PoolName> {
         self.config("rbd_default_pool")?.parse()
     }
@@ -195,6 +225,10 @@ impl Cluster {
     }
 
     /// Opens the pool and namespace of an image's spec; [`Self::default_pool`] where it names none.
+    ///
+    /// # Errors
+    ///
+    /// As [`pool`](Self::pool).
     pub fn pool_of(&self, spec: &ImageSpec) -> Result<Pool> {
         match spec.pool() {
             Some(pool) => Pool::of(self, pool, spec.namespace()),

@@ -81,8 +81,8 @@ impl Cluster {
         self.ask(Daemon::Mon, "ask the monitors for", command)
     }
 
-    /// Sends a command to the active manager. Where there is none, the command waits for one, also when its deadline has
-    /// passed.
+    /// Sends a command to the active manager. Where there is none, the command waits for one, also when its deadline
+    /// has passed.
     ///
     /// # Errors
     ///
@@ -138,8 +138,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// `AlreadyExists`; for a number of placement groups that the cluster refuses, what it says, and `InvalidInput` for 0,
-    /// which it would take for its default.
+    /// `AlreadyExists`; for a number of placement groups that the cluster refuses, what it says, and `InvalidInput` for
+    /// 0, which it would take for its default.
     pub fn create_pool(&self, pool: &PoolName, options: &PoolOptions) -> Result<()> {
         const CREATE: &str = "create pool";
         let deadline = Deadline::after(self.deadline);
@@ -170,6 +170,11 @@ impl Cluster {
 
     /// Deletes a pool **and all data in it**. `confirmation` must be the pool's name once more; the cluster must allow
     /// it too (`mon_allow_pool_delete`).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for another confirmation; `PermissionDenied` where the cluster does not allow it; as
+    /// [`mon_command`](Self::mon_command).
     #[doc(alias = "rados_pool_delete")]
     pub fn delete_pool_with_all_data(&self, pool: &PoolName, confirmation: &str) -> Result<()> {
         const DELETE: &str = "delete pool";
@@ -183,6 +188,10 @@ impl Cluster {
     }
 
     /// The release that the monitors run, such as `ceph version 16.2.15 (…) pacific (stable)`.
+    ///
+    /// # Errors
+    ///
+    /// As [`mon_command`](Self::mon_command).
     pub fn cluster_version(&self) -> Result<String> {
         #[derive(Deserialize)]
         struct Answer {
@@ -194,6 +203,10 @@ impl Cluster {
 
     /// The monitors of the live monmap, each with all its addresses, which may be others than those that the
     /// configuration names.
+    ///
+    /// # Errors
+    ///
+    /// As [`mon_command`](Self::mon_command).
     pub fn monitors(&self) -> Result<MonitorAddresses> {
         #[derive(Deserialize)]
         struct Dump {
@@ -223,6 +236,10 @@ impl Cluster {
     }
 
     /// Looks up a user's key, as `ceph auth get-key` does; it needs the monitor capability for that.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` for a user that the cluster does not have, and as [`mon_command`](Self::mon_command).
     pub fn auth_key(&self, entity: &str) -> Result<Secret> {
         #[derive(Deserialize)]
         struct Answer {

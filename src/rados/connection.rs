@@ -82,8 +82,8 @@ impl Connection {
         self.run(operation, object, deadline, work)?.map_err(|failure| self.failure(operation, object, failure))
     }
 
-    /// [`Self::call_and_parse`] for work that binds each of its operations to the limit that it gets: they are withdrawn
-    /// when the deadline passes.
+    /// [`Self::call_and_parse`] for work that binds each of its operations to the limit that it gets: they are
+    /// withdrawn when the deadline passes.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -161,7 +161,8 @@ impl Connection {
         }
     }
 
-    /// Whether C may be asked what it answers without the cluster: it has locks, which a fork may have inherited locked.
+    /// Whether C may be asked what it answers without the cluster: it has locks, which a fork may have inherited
+    /// locked.
     pub(crate) fn check_inherited(&self, operation: &'static str, object: &dyn Display) -> Result<()> {
         if self.rados.is_inherited() {
             return Err(Error::new(ErrorKind::NotConnected, operation)

@@ -10,24 +10,31 @@
 //!
 //! Every handle keeps those above it alive, so they can be dropped in any order. Closing may block (librbd writes back
 //! what it holds). It happens on the thread that drops the last handle, with two exceptions: where that is inside a
-//! callback of a C library, on a thread made for it; and where a call outlasted its deadline, on that call's thread when
-//! it comes back. Calls inside a callback are an error (`Busy`), since they might wait for that very thread. A process made by `fork` inherits memory but none of the libraries' threads: there every call is an
-//! error (`NotConnected`), and handles are leaked rather than closed.
+//! callback of a C library, on a thread made for it; and where a call outlasted its deadline, on that call's thread
+//! when it comes back. Calls inside a callback are an error (`Busy`), since they might wait for that very thread. A
+//! process made by `fork` inherits memory but none of the libraries' threads: there every call is an error
+//! (`NotConnected`), and handles are leaked rather than closed.
 //!
 //! # Deadlines
 //!
-//! Most calls of the C libraries cannot be interrupted. One with a deadline runs on a thread of the connection's; when the
-//! deadline passes, the caller gets `TimedOut` with [`Details::StillRunning`](crate::Details::StillRunning), and the thread
-//! goes on until the library lets it go. What it returns then is dropped. A process can end meanwhile.
+//! Most calls of the C libraries cannot be interrupted. One with a deadline runs on a thread of the connection's; when
+//! the deadline passes, the caller gets `TimedOut` with [`Details::StillRunning`](crate::Details::StillRunning), and
+//! the thread goes on until the library lets it go. What it returns then is dropped. A process can end meanwhile.
 //!
-//! Questions about one object ([`Pool::stat`], [`Pool::read`], [`Pool::list_watchers`]) are made on the caller's thread and
-//! withdrawn when their deadline passes (`rados_aio_cancel`): `TimedOut`, and nothing goes on.
+//! Questions about one object ([`Pool::stat`], [`Pool::read`], [`Pool::list_watchers`]) are made on the caller's thread
+//! and withdrawn when their deadline passes (`rados_aio_cancel`): `TimedOut`, and nothing goes on.
 //!
-//! # Blocklisted
+//! # Errors
 //!
-//! Once the cluster has refused a connection because its client is on the blocklist, every later call on it is an error of kind
-//! `Blocklisted`, at once. Taking the client off the list does not mend it: drop its handles and
-//! connect again.
+//! What any call that asks the cluster may fail with, and is said here once:
+//!
+//! - `TimedOut`: the deadline has passed.
+//! - `PermissionDenied`: the user's capabilities do not allow it.
+//! - `Blocklisted`: the cluster has refused this connection because its client is on the blocklist. From then on every
+//!   call fails so, at once. Taking the client off the list does not mend it: drop the handles and connect again.
+//! - `NotConnected`: the handle was inherited through `fork`.
+//! - `Busy`: the call was made inside a callback, or a thread for it could not be had.
+//! - `InvalidData`: the answer makes no sense.
 
 mod arguments;
 mod blocklist;

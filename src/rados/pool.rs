@@ -17,6 +17,8 @@ use crate::text::quoted;
 
 /// A pool, and one namespace in it. It cannot be changed once it is made: another namespace is another handle
 /// ([`Pool::in_namespace`]).
+///
+/// What every call may fail with is said [in the module](crate::rados#errors).
 #[derive(Debug, Clone)]
 pub struct Pool {
     pub(crate) connection: Arc<Connection>,
@@ -67,6 +69,10 @@ impl Pool {
     }
 
     /// The same pool, another namespace; `None` is the default one. The namespace need not exist.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::pool`].
     pub fn in_namespace(&self, namespace: Option<&NamespaceName>) -> Result<Self> {
         Self::of(&self.cluster(), &self.name, namespace)
     }
@@ -112,8 +118,8 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// `NotFound`, and as every call here `TimedOut`, `PermissionDenied`, `Blocklisted`; `InvalidName` for an object name
-    /// that is empty, has a NUL or is longer than 2048 bytes.
+    /// `NotFound`, and as [every call](crate::rados#errors); `InvalidName` for an object name that is empty, has a NUL
+    /// or is longer than 2048 bytes.
     #[doc(alias = "rados_stat")]
     pub fn stat(&self, object: impl AsRef<str>) -> Result<ObjectStat> {
         let stat = self.ask("stat object", object.as_ref(), |io, object, limit| {
@@ -138,6 +144,10 @@ impl Pool {
 
     /// Writes into an object at `offset` (in bytes); makes it if need be. A write that passes its deadline may still
     /// take effect.
+    ///
+    /// # Errors
+    ///
+    /// As [`stat`](Self::stat), but a missing object is none.
     #[doc(alias = "rados_write")]
     pub fn write(&self, object: impl AsRef<str>, offset: u64, data: &[u8]) -> Result<()> {
         let data = data.to_vec();
@@ -145,6 +155,10 @@ impl Pool {
     }
 
     /// Replaces an object's content; makes it if need be.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
     #[doc(alias = "rados_write_full")]
     pub fn write_full(&self, object: impl AsRef<str>, data: &[u8]) -> Result<()> {
         let data = data.to_vec();
@@ -152,12 +166,21 @@ impl Pool {
     }
 
     /// Removes an object.
+    ///
+    /// # Errors
+    ///
+    /// As [`stat`](Self::stat).
     #[doc(alias = "rados_remove")]
     pub fn remove(&self, object: impl AsRef<str>) -> Result<()> {
         self.object("remove object", object.as_ref(), |io, object| io.remove(object))
     }
 
-    /// An extended attribute; `NotFound` if the object is missing, errno 61 (ENODATA, kind `Other`) if the attribute is.
+    /// An extended attribute.
+    ///
+    /// # Errors
+    ///
+    /// As [`stat`](Self::stat); `InvalidName` for an attribute's name that is empty or has a NUL; errno 61 (ENODATA,
+    /// kind `Other`) where the object is there and the attribute is not.
     #[doc(alias = "rados_getxattr")]
     pub fn xattr(&self, object: impl AsRef<str>, name: &str) -> Result<Vec<u8>> {
         let name = attribute_name(name)?;
@@ -165,6 +188,10 @@ impl Pool {
     }
 
     /// Sets an extended attribute; makes the object if need be.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write); `InvalidName` for an attribute's name that is empty or has a NUL.
     #[doc(alias = "rados_setxattr")]
     pub fn set_xattr(&self, object: impl AsRef<str>, name: &str, value: &[u8]) -> Result<()> {
         let (name, value) = (attribute_name(name)?, value.to_vec());
@@ -172,6 +199,10 @@ impl Pool {
     }
 
     /// All extended attributes. Names are bytes: Ceph does not demand UTF-8.
+    ///
+    /// # Errors
+    ///
+    /// As [`stat`](Self::stat).
     #[doc(alias = "rados_getxattrs")]
     pub fn xattrs(&self, object: impl AsRef<str>) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
         let pairs = self.object("list attributes of object", object.as_ref(), |io, object| io.xattrs(object))?;

@@ -51,8 +51,8 @@ pub enum Action {
     SwapOff(Swap),
     /// `umount` in the mount's namespace, and with it wherever that propagates (`mount_namespaces(7)`).
     Unmount(Mount),
-    /// `umount --lazy` in the mount's namespace: it goes out of sight with all that is mounted below it. What is open in
-    /// it stays open, and keeps the device, until it is closed.
+    /// `umount --lazy` in the mount's namespace: it goes out of sight with all that is mounted below it. What is open
+    /// in it stays open, and keeps the device, until it is closed.
     UnmountLazily(Mount),
     /// A device stacked on it is closed: by an ioctl of dm or loop, or by the file in sysfs of md or bcache.
     Close(StackedDevice),
@@ -77,8 +77,8 @@ pub enum Action {
         /// Where it is.
         place: String,
     },
-    /// The cluster refuses a client from now on (`Fence`), and its lock on the image is broken. What it has not written is
-    /// lost, and so is its access to everything else in the cluster.
+    /// The cluster refuses a client from now on (`Fence`), and its lock on the image is broken. What it has not written
+    /// is lost, and so is its access to everything else in the cluster.
     Fence {
         /// What goes on the blocklist: one client, by IP address and nonce.
         address: EntityAddress,

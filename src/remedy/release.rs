@@ -39,8 +39,8 @@ impl Policy {
     }
 
     /// If the device is still busy in the end, unmap it by force
-    /// ([`UnmapOptions::force`](crate::krbd::UnmapOptions::force)): what was not written back is lost, and what still holds
-    /// the device stays and fails.
+    /// ([`UnmapOptions::force`](crate::krbd::UnmapOptions::force)): what was not written back is lost, and what still
+    /// holds the device stays and fails.
     pub fn force(self) -> Self {
         Self { force: true, ..self }
     }
@@ -59,10 +59,10 @@ impl Default for Policy {
 
 /// Frees devices of this host: unmounts in every mount namespace, ends swap, closes stacked devices, unmaps.
 ///
-/// It does what [`remedies`](super::remedies) lists for the library, in that order, as far as the [`Policy`] allows. Right
-/// before each act the target is compared with what was found: the mount by its number, a stacked device by its UUID or
-/// backing file, a mapping by its identity; what is another by then is not touched. Afterwards the device is looked at
-/// anew, as long as something succeeds, and for two seconds more.
+/// It does what [`remedies`](super::remedies) lists for the library, in that order, as far as the [`Policy`] allows.
+/// Right before each act the target is compared with what was found: the mount by its number, a stacked device by its
+/// UUID or backing file, a mapping by its identity; what is another by then is not touched. Afterwards the device is
+/// looked at anew, as long as something succeeds, and for two seconds more.
 ///
 /// What the kernel does not give back before the deadline, such as an unmount that waits for a silent cluster, goes on
 /// without its caller, on a thread that keeps the process from ending until then.

@@ -120,11 +120,19 @@ pub enum Part {
 
 impl Usage {
     /// Who uses an image: [`Survey::of`] with nothing set.
+    ///
+    /// # Errors
+    ///
+    /// As [`Survey::of`].
     pub fn of(cluster: &Cluster, spec: &ImageSpec) -> Result<Self> {
         Survey::new(cluster).of(spec)
     }
 
     /// The same by the image's id, as for one that is in the trash.
+    ///
+    /// # Errors
+    ///
+    /// As [`Survey::of`].
     pub fn of_id(pool: &Pool, id: &ImageId) -> Result<Self> {
         Survey::new(&pool.cluster()).of_id(pool, id)
     }

@@ -85,6 +85,10 @@ impl Survey {
     }
 
     /// The same by the image's id, as for one that is in the trash.
+    ///
+    /// # Errors
+    ///
+    /// As [`of`](Self::of).
     pub fn of_id(&self, pool: &Pool, id: &ImageId) -> Result<Usage> {
         let deadline = Deadline::after(self.cluster.deadline);
         let image = pool.until(deadline).open_read_only_by_id(id)?;

@@ -93,8 +93,8 @@ impl FuseTool {
         Ok(self.judge_cache(options, exists, DiskSpace::of(nearest)?))
     }
 
-    /// As [`check_cache`](Self::check_cache), for a directory that the caller has looked at. `space` is that of the nearest
-    /// directory above where it does not exist: newer releases of s3fs and ossfs make it there.
+    /// As [`check_cache`](Self::check_cache), for a directory that the caller has looked at. `space` is that of the
+    /// nearest directory above where it does not exist: newer releases of s3fs and ossfs make it there.
     pub fn judge_cache(self, options: &FuseOptions, exists: bool, space: DiskSpace) -> CacheReport {
         let (demand, demand_of_older) = self.demand(options);
         let available = space.available / MIB;
@@ -119,8 +119,8 @@ impl FuseTool {
 }
 
 impl CacheReport {
-    /// Whether `multipart_size` was probably given in another unit than MiB: the parts of one upload would take more than a
-    /// tenth of the disk.
+    /// Whether `multipart_size` was probably given in another unit than MiB: the parts of one upload would take more
+    /// than a tenth of the disk.
     pub fn parts_are_suspicious(&self) -> bool {
         self.parts > self.space.total / MIB / 10
     }

@@ -1,5 +1,5 @@
-//! Reading the failure of a mount: the program's own words, those of Tencent's launcher (JSON in a gRPC error), and those
-//! of `mount -t fuse.s3fs`.
+//! Reading the failure of a mount: the program's own words, those of Tencent's launcher (JSON in a gRPC error), and
+//! those of `mount -t fuse.s3fs`.
 
 use super::{FuseComplaint, FuseMount, FuseOptions, FuseTool};
 use crate::kubernetes::flat::{Flat, one_line};

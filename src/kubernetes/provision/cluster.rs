@@ -64,13 +64,13 @@ impl Provision {
         self
     }
 
-    /// Makes the pool, tagged `rbd` and initialised, if it is not there, and the image. The connection's deadline holds for
-    /// each step. What was made before a step failed stays.
+    /// Makes the pool, tagged `rbd` and initialised, if it is not there, and the image. The connection's deadline holds
+    /// for each step. What was made before a step failed stays.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a spec without a pool; `AlreadyExists` for an image that is there; `FeatureImmutable` where no
-    /// choice of features suits the kernel; and those of each step.
+    /// `InvalidInput` for a spec without a pool; `AlreadyExists` for an image that is there; `FeatureImmutable` where
+    /// no choice of features suits the kernel; and those of each step.
     pub fn run(&self, cluster: &Cluster) -> Result<Provisioned> {
         let (pool, pool_created) = self.pool(cluster)?;
         let mut options = ImageOptions::new();

@@ -78,6 +78,10 @@ impl Manifests {
     }
 
     /// All three as YAML, **with the key**, for `kubectl create -f -`. The buffer is wiped when it goes.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` where they cannot be written as YAML.
     pub fn to_yaml_with_key(&self) -> Result<Zeroizing<String>> {
         let (secret, rest) = (self.secret.to_yaml(true)?, self.without_secret()?);
         let mut all = Zeroizing::new(String::with_capacity(secret.len() + rest.len() + SEPARATOR.len()));
@@ -86,6 +90,10 @@ impl Manifests {
     }
 
     /// PersistentVolume and claim as YAML, where the Secret is there already.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_yaml_with_key`](Self::to_yaml_with_key).
     pub fn without_secret(&self) -> Result<String> {
         Ok([yaml::write(&self.volume)?, yaml::write(&self.claim)?].join(SEPARATOR))
     }

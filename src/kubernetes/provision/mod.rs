@@ -1,5 +1,5 @@
-//! A volume for Kubernetes out of an image: the pool and the image, and the manifests that a cluster of Kubernetes needs to
-//! use it.
+//! A volume for Kubernetes out of an image: the pool and the image, and the manifests that a cluster of Kubernetes
+//! needs to use it.
 //!
 //! ```
 //! use rbd::Secret;

@@ -36,8 +36,8 @@ impl AccessMode {
 
 /// A PersistentVolume to be, and the claim that it is kept for.
 ///
-/// As it begins, both are called as the image, the claim is in the namespace `default`, one node may use it, with ext4, and
-/// the image stays when the claim goes (`Retain`).
+/// As it begins, both are called as the image, the claim is in the namespace `default`, one node may use it, with ext4,
+/// and the image stays when the claim goes (`Retain`).
 #[derive(Debug, Clone)]
 pub struct ImageVolume {
     pub(super) image: ImageSpec,
@@ -57,8 +57,8 @@ impl ImageVolume {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` without a pool, for a snapshot, and without a size; `InvalidName` where the image's name contains what
-    /// the kernel's map request cannot carry.
+    /// `InvalidInput` without a pool, for a snapshot, and without a size; `InvalidName` where the image's name contains
+    /// what the kernel's map request cannot carry.
     pub fn new(image: &ImageSpec, size: u64) -> Result<Self> {
         let invalid =
             |why: &'static str| Err(Error::new(ErrorKind::InvalidInput, PLAN).with_object(image).with_hint(why));
@@ -95,7 +95,8 @@ impl ImageVolume {
         Ok(self)
     }
 
-    /// Puts the claim, and the Secret unless [`secret`](Self::secret) says otherwise, into this namespace of Kubernetes.
+    /// Puts the claim, and the Secret unless [`secret`](Self::secret) says otherwise, into this namespace of
+    /// Kubernetes.
     ///
     /// # Errors
     ///
@@ -151,9 +152,9 @@ impl ImageVolume {
     /// # Errors
     ///
     /// `InvalidName` where the image's name, which the volume then has, or the user's in the Secret's is none for
-    /// Kubernetes; `InvalidInput` for an access mode that the plugin does not have, for what is no key, and for an image in
-    /// a namespace with the rbd plugin, which knows none. ceph-csi takes the namespace from its configuration of that
-    /// cluster id.
+    /// Kubernetes; `InvalidInput` for an access mode that the plugin does not have, for what is no key, and for an
+    /// image in a namespace with the rbd plugin, which knows none. ceph-csi takes the namespace from its configuration
+    /// of that cluster id.
     pub fn manifests(&self, plugin: &Plugin, user: &str, key: &Secret) -> Result<Manifests> {
         check_name(NAME, &self.name)?;
         self.check_plugin(plugin)?;
