@@ -1,10 +1,10 @@
 //! How long it takes to find who holds a device, on a host with 5,000 processes in 200 mount namespaces, against what
 //! one does by hand: `grep DEVICE /proc/*/task/*/mountinfo` for the mounts, `lsof` for open files.
 //!
-//! `benches/run holder`, as root. The processes are made here, in a PID namespace that ends with the program, and so are
-//! the loop device and its file system, whose mount has leaked into the 200 namespaces and is gone outside. The programs
-//! are run through `sh`, as by hand, and measured in turns with the library: what else the machine does hits both. It
-//! hits the library harder, which takes all cores where `grep` takes one: the ratios wanted need free cores.
+//! `benches/run holder`, as root. The processes are made here, in a PID namespace that ends with the program, and so
+//! are the loop device and its file system, whose mount has leaked into the 200 namespaces and is gone outside. The
+//! programs are run through `sh`, as by hand, and measured in turns with the library: what else the machine does hits
+//! both. It hits the library harder, which takes all cores where `grep` takes one: the ratios wanted need free cores.
 
 mod interleaved;
 

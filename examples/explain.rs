@@ -1,5 +1,5 @@
-//! Explains what kubelet and the attach controller print: a message, `kubectl describe pod`, or a log in; what is behind
-//! it, what to check and what to change out.
+//! Explains what kubelet and the attach controller print: a message, `kubectl describe pod`, or a log in; what is
+//! behind it, what to check and what to change out.
 //!
 //! ```text
 //! kubectl describe pod web-0 | explain
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! With `--manifest` (`kubectl get pv NAME -o yaml`) the volume's own manifest tells the image behind it. On the node,
-//! `--here` looks whether an object store's cache has room; with a manifest, too, it prints how to replace the volume by a
-//! corrected one. `--usage` goes on to the cluster and says who uses the image.
+//! `--here` looks whether an object store's cache has room; with a manifest, too, it prints how to replace the volume
+//! by a corrected one. `--usage` goes on to the cluster and says who uses the image.
 //!
 //! Exit status: 0 where every message is known, 2 where one is not or there is none.
 

@@ -1,5 +1,5 @@
-//! Who uses an image: who has it open, who holds its lock, whom the cluster refuses, and on this host which device it is
-//! and what keeps that busy.
+//! Who uses an image: who has it open, who holds its lock, whom the cluster refuses, and on this host which device it
+//! is and what keeps that busy.
 //!
 //! ```text
 //! image_users kube/pvc-1

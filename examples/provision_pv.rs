@@ -1,5 +1,5 @@
-//! Makes an image, and its pool where it is not there, and prints what Kubernetes needs to use it: Secret, PersistentVolume
-//! and claim.
+//! Makes an image, and its pool where it is not there, and prints what Kubernetes needs to use it: Secret,
+//! PersistentVolume and claim.
 //!
 //! ```text
 //! provision_pv kube/pvc-1 --size 10G --user kube --kernel-mask 0x1bf

@@ -9,8 +9,8 @@
 //! why_busy /dev/rbd0 --release --force          # and in the end unmap by force
 //! ```
 //!
-//! Exit status: 0 when nothing holds the device (any more), 1 on an error, 2 when something holds it, 3 when nothing was
-//! found but not everything could be looked at, 64 for wrong arguments.
+//! Exit status: 0 when nothing holds the device (any more), 1 on an error, 2 when something holds it, 3 when nothing
+//! was found but not everything could be looked at, 64 for wrong arguments.
 
 mod colour;
 mod print;

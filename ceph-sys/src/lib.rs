@@ -31,7 +31,8 @@
 //! | `CEPH_INCLUDE_DIR` | a directory with `rados/` and `rbd/`, for `buildtime-bindgen` |
 //! | `DOCS_RS` | set to anything: compile and link nothing of Ceph, for documentation |
 //!
-//! The libraries are under the LGPL 2.1 and are linked dynamically only; `NOTICE` says what the bindings were made from.
+//! The libraries are under the LGPL 2.1 and are linked dynamically only; `NOTICE` says what the bindings were made
+//! from.
 
 mod constants;
 #[cfg(feature = "list-watchers")]

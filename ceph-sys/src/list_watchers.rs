@@ -14,11 +14,11 @@ pub struct ceph_sys_watchers {
 unsafe extern "C" {
     /// Asks for the watchers of any object in the pool and namespace of `io`:
     /// `librados::ObjectReadOperation::list_watchers`, which librados has in C++ only. It sends the question to the
-    /// object's primary OSD and waits for no answer; `completion` completes with that, as with `rados_aio_stat`: 0, or a
-    /// negative errno (`-ENOENT` for an object that does not exist).
+    /// object's primary OSD and waits for no answer; `completion` completes with that, as with `rados_aio_stat`: 0, or
+    /// a negative errno (`-ENOENT` for an object that does not exist).
     ///
-    /// It returns 0 and sets `out`, or a negative errno: then there is nothing to wait for. `-ENOSYS` is a librados, the
-    /// one that the program runs with, that has no such function; all from 15.2 to 20.2 have it.
+    /// It returns 0 and sets `out`, or a negative errno: then there is nothing to wait for. `-ENOSYS` is a librados,
+    /// the one that the program runs with, that has no such function; all from 15.2 to 20.2 have it.
     ///
     /// # Safety
     ///

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::io::{Error, ErrorKind, Result, Write, stdout};
 
-/// Prints a line. That nobody reads it, as behind `| head`, is no failure; that it cannot be written, as on a full disk,
-/// is one.
+/// Prints a line. That nobody reads it, as behind `| head`, is no failure; that it cannot be written, as on a full
+/// disk, is one.
 pub fn line(text: impl Display) -> Result<()> {
     line_to_reader(text).map(drop)
 }

@@ -51,8 +51,8 @@ impl Writer {
         writer
     }
 
-    /// Has it write at the beginning of the image, and says whether it thinks that this went well. librbd may wait for ever
-    /// for a lock that it has lost.
+    /// Has it write at the beginning of the image, and says whether it thinks that this went well. librbd may wait for
+    /// ever for a lock that it has lost.
     fn writes(&mut self, text: &str) -> bool {
         writeln!(self.child.stdin.as_mut().unwrap(), "{text}").unwrap();
         self.said.recv_timeout(Duration::from_secs(5)).is_ok_and(|said| said == "written")

@@ -185,7 +185,8 @@ fn a_scan_that_is_dropped_lets_go_of_the_connection() {
     poll_until(Duration::from_secs(20), || (Arc::strong_count(&guard) == 1).then_some(()));
 }
 
-/// Nobody takes results for as long as the deadline allows: after those that are ready comes an error, and then nothing.
+/// Nobody takes results for as long as the deadline allows: after those that are ready comes an error, and then
+/// nothing.
 #[test]
 fn the_deadline_is_that_of_the_whole_scan() {
     let pool = OwnPool::new();

@@ -260,8 +260,8 @@ impl PrivateCluster {
     }
 }
 
-/// A process that is stopped. It goes on when the guard goes, also if the test fails: closing what the test has open would
-/// wait for a daemon.
+/// A process that is stopped. It goes on when the guard goes, also if the test fails: closing what the test has open
+/// would wait for a daemon.
 #[derive(Debug)]
 pub struct Paused {
     pid: u32,

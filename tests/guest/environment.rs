@@ -117,7 +117,8 @@ fn where_add_key_is_forbidden_the_key_goes_among_the_options_if_that_is_allowed(
     assert_eq!((refused.errno(), refused.stage()), (Some(libc::EACCES), Some(Stage::Write)));
 }
 
-/// A device that was taken away by force, or that udev still has open, keeps the module for a moment after it has left sysfs.
+/// A device that was taken away by force, or that udev still has open, keeps the module for a moment after it has left
+/// sysfs.
 fn unload_module() {
     let unload = || Command::new("modprobe").args(["-r", "rbd"]).stderr(Stdio::null()).status().unwrap();
     until(PATIENCE, || unload().success().then_some(()));

@@ -1,5 +1,5 @@
-//! Tests against the kernel's real rbd driver: `tests/run guest` boots a guest that has it and runs them there, one after
-//! the other. The cluster is outside.
+//! Tests against the kernel's real rbd driver: `tests/run guest` boots a guest that has it and runs them there, one
+//! after the other. The cluster is outside.
 
 mod busy;
 mod detached;

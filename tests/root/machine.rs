@@ -94,8 +94,8 @@ impl Script {
         Self::run(Command::new("unshare").args(["--mount", "--propagation", "private", "sh", "-euc", script]))
     }
 
-    /// The same on one processor. A namespace's file can be mounted in an older namespace only, and Linux 6.18 tells their
-    /// age by numbers that each processor draws from a range of its own.
+    /// The same on one processor. A namespace's file can be mounted in an older namespace only, and Linux 6.18 tells
+    /// their age by numbers that each processor draws from a range of its own.
     pub fn unshared_on_one_processor(script: &str) -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();

@@ -1,5 +1,5 @@
-//! Lists the watchers of objects through the C++ shim: `list_watchers CONF POOL OBJECT…`. One line with the code, then one
-//! for each watcher. `tests/list_watchers.rs` runs it on several builds of librados.
+//! Lists the watchers of objects through the C++ shim: `list_watchers CONF POOL OBJECT…`. One line with the code, then
+//! one for each watcher. `tests/list_watchers.rs` runs it on several builds of librados.
 
 use std::ffi::{CStr, CString, c_int};
 use std::mem::MaybeUninit;
