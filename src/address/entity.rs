@@ -9,6 +9,7 @@ use crate::text::{decimal, quoted};
 
 /// The version of the messenger protocol that an address speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum Protocol {
     /// The legacy protocol; monitors speak it at port 6789.
     V1,
@@ -70,11 +71,13 @@ impl EntityAddress {
     }
 
     /// The same address, of this protocol.
+    #[must_use]
     pub const fn with_protocol(self, protocol: Protocol) -> Self {
         Self { protocol: Some(protocol), ..self }
     }
 
     /// The same address without saying its protocol: the form of watchers and of the blocklist.
+    #[must_use]
     pub const fn without_protocol(self) -> Self {
         Self { protocol: None, ..self }
     }

@@ -21,6 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MonitorAddresses(Vec<Vec<EntityAddress>>);
 
 impl MonitorAddresses {

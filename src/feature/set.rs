@@ -135,6 +135,7 @@ impl Features {
 /// The features of an image that a client does not support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Unsupported {
     /// Those that can be disabled, so that the client can use the image.
     pub disable: Features,

@@ -16,6 +16,7 @@ const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// A step of a plan that has been carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StepReport {
     /// The step.

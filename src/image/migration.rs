@@ -10,6 +10,7 @@ use crate::ffi::migration::EndText;
 
 /// A migration that has begun (`rbd migration prepare`) and is not committed: what `rbd status` prints of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Migration {
     /// Where the data comes from.
@@ -24,6 +25,7 @@ pub struct Migration {
 
 /// Where the data of a migration comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum MigrationSource {
     /// An image of this cluster.
@@ -34,6 +36,7 @@ pub enum MigrationSource {
 
 /// One end of a migration.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MigrationImage {
     /// Its pool; one that is gone is named by its number.
@@ -48,6 +51,7 @@ pub struct MigrationImage {
 
 /// How far a migration has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum MigrationState {
     /// It failed.

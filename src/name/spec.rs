@@ -35,21 +35,25 @@ impl ImageSpec {
     }
 
     /// In this pool, in its default namespace.
+    #[must_use]
     pub fn in_pool(self, pool: PoolName) -> Self {
         Self { location: Some((pool, None)), ..self }
     }
 
     /// In this namespace of this pool.
+    #[must_use]
     pub fn in_namespace(self, pool: PoolName, namespace: NamespaceName) -> Self {
         Self { location: Some((pool, Some(namespace))), ..self }
     }
 
     /// At this snapshot.
+    #[must_use]
     pub fn at_snapshot(self, snapshot: SnapshotName) -> Self {
         Self { snapshot: Some(snapshot), ..self }
     }
 
     /// In this pool, if the spec has none: the caller's, or what the configuration has as `rbd_default_pool`.
+    #[must_use]
     pub fn with_default_pool(self, pool: &PoolName) -> Self {
         Self { location: self.location.or_else(|| Some((pool.clone(), None))), ..self }
     }

@@ -19,6 +19,7 @@ use crate::secret::Secret;
 
 /// What a daemon answered to a command.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommandOutput {
     /// The output, JSON where the command asked for `"format": "json"`.
     pub data: Vec<u8>,

@@ -10,6 +10,7 @@ use crate::watcher::Watcher;
 
 /// Which watch it is: a client, and one of its watches on the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Watch {
     /// The client's id: the number in `client.4235`.
     pub client: u64,
@@ -26,6 +27,7 @@ impl Watch {
 
 /// A watcher's answer to a notify.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Acknowledgement {
     /// Whose it is.
@@ -36,6 +38,7 @@ pub struct Acknowledgement {
 
 /// Who acknowledged a notify, and who did not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct NotifyReply {
     /// The answers.

@@ -31,6 +31,7 @@ pub struct Pool {
 
 /// Size and time of the last change of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ObjectStat {
     /// In bytes.

@@ -286,6 +286,9 @@ fn monitors_of_a_monmap_are_taken_as_they_are() {
 #[test]
 fn an_address_is_serialised_as_its_text() {
     assert_eq!(serde_json::to_string(&address("[2001:db8::1]:0/7")).unwrap(), r#""[2001:db8::1]:0/7""#);
+    let written = serde_json::to_value(monitors("[v2:192.0.2.1:3300,v1:192.0.2.1:6789] 192.0.2.2")).unwrap();
+    assert_eq!(written[0], serde_json::json!(["v2:192.0.2.1:3300/0", "v1:192.0.2.1:6789/0"]));
+    assert_eq!(serde_json::to_string(&Protocol::V2).unwrap(), r#""v2""#);
 }
 
 fn any_address() -> impl Strategy<Value = EntityAddress> {
