@@ -2,7 +2,8 @@
 //!
 //!     rados_listwatchers -p kube listwatchers rbd_header.fb236b8b4567
 //!
-//! Nothing else that `rados` can do is here.
+//! Nothing else that `rados` can do is here: its other options and commands are refused by name, and the usage is this
+//! program's own.
 
 mod ceph_arguments;
 
@@ -13,6 +14,71 @@ use ceph_arguments::{CephArguments, Stop, errno, strerror};
 use rbd::{NamespaceName, PoolName};
 
 const USAGE: &str = "usage: [-p POOL] [-N NAMESPACE] listwatchers OBJECT";
+
+/// The options that `rados` has besides, for other commands or without a meaning for this one.
+const REFUSED: &[&str] = &[
+    "-b",
+    "-C",
+    "-o",
+    "-O",
+    "-s",
+    "-S",
+    "-t",
+    "--all",
+    "--block-size",
+    "--concurrent-ios",
+    "--create",
+    "--create-pool",
+    "--default",
+    "--delete-after",
+    "--force-full",
+    "--format",
+    "--input-file",
+    "--lock-cookie",
+    "--lock-description",
+    "--lock-duration",
+    "--lock-tag",
+    "--lock-type",
+    "--max-backlog",
+    "--max-object-size",
+    "--max-objects",
+    "--max-op-len",
+    "--max-ops",
+    "--min-object-size",
+    "--min-op-len",
+    "--no-cleanup",
+    "--no-hints",
+    "--no-verify",
+    "--num-objects",
+    "--obj-name-file",
+    "--object-locator",
+    "--object-size",
+    "--offset",
+    "--offset-align",
+    "--omap-key-file",
+    "--output",
+    "--pgid",
+    "--prefix",
+    "--pretty-format",
+    "--read-percent",
+    "--reuse-bench",
+    "--run-length",
+    "--run-name",
+    "--show-time",
+    "--snap",
+    "--snapid",
+    "--striper",
+    "--target-locator",
+    "--target-nspace",
+    "--target-pool",
+    "--target-throughput",
+    "--with-clones",
+    "--with-reference",
+    "--workers",
+    "--write-object",
+    "--write-omap",
+    "--write-xattr",
+];
 
 /// Where the object is.
 #[derive(Default)]
@@ -40,6 +106,7 @@ impl Arguments {
                 "-p" | "--pool" => arguments.pool = Some(value()?),
                 "-N" | "--namespace" => arguments.namespace = value()?,
                 "-h" | "--help" => return Err(Stop::Exit(0, USAGE.into())),
+                _ if REFUSED.contains(&&*option.replace('_', "-")) => return Err(Stop::Refused(argument)),
                 _ => arguments.positional.push(argument),
             }
         }
@@ -52,22 +119,31 @@ fn run(given: &[String]) -> Result<(), Stop> {
     ceph.choose_config_file()?;
     let arguments = Arguments::parse(std::mem::take(&mut ceph.rest))?;
     let fail = |message: String| Stop::Exit(1, message);
-    let cluster = ceph_arguments::connect(&ceph.builder, |_| {
-        fail("failed to fetch mon config (--no-mon-config to skip)".into())
+    let first = arguments.positional.first().ok_or_else(|| {
+        fail(if given.is_empty() {
+            "rados: -h or --help for usage".into()
+        } else {
+            "rados: you must give an action. Try --help".into()
+        })
+    })?;
+    let is_without_mon_config = given.iter().any(|argument| argument.replace('_', "-") == "--no-mon-config");
+    let cluster = ceph_arguments::connect(&ceph.builder, |errno| {
+        fail(if is_without_mon_config {
+            format!("couldn't connect to cluster: {}", strerror(errno))
+        } else {
+            "failed to fetch mon config (--no-mon-config to skip)".into()
+        })
     })?;
     let pool = arguments.pool.as_deref().map(|name| {
         let pool = PoolName::new(name).and_then(|name| cluster.pool(name));
         pool.map_err(|error| fail(format!("error opening pool {name}: {}", strerror(errno(&error)))))
     });
-    match &arguments.positional[..] {
-        [command, ..] if command == "listwatchers" => {}
-        [command, ..] => {
-            let message = format!("unrecognized command {command}; -h or --help for usage\nerror 22: {}", strerror(22));
-            return Err(fail(message));
-        }
-        [] => return Err(fail(USAGE.into())),
+    let pool = pool.transpose()?;
+    if first != "listwatchers" {
+        let message = format!("unrecognized command {first}; -h or --help for usage\nerror 22: {}", strerror(22));
+        return Err(fail(message));
     }
-    let (Some(pool), [_, object, ..]) = (pool.transpose()?, &arguments.positional[..]) else {
+    let (Some(pool), [_, object, ..]) = (pool, &arguments.positional[..]) else {
         return Err(fail(USAGE.into()));
     };
     let watchers = Some(&*arguments.namespace)

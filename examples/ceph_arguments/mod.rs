@@ -25,8 +25,17 @@ pub struct CephArguments {
     cluster: Option<String>,
 }
 
-/// Options that print something and end the program.
-const SHOWING: [&str; 5] = ["--version", "--show_args", "--show_conf", "--show_config", "--show_config_value"];
+/// Options that print something and end the program, and those that make another user of it.
+const REFUSED: [&str; 8] = [
+    "--version",
+    "--show_args",
+    "--show_conf",
+    "--show_config",
+    "--show_config_value",
+    "--setuser",
+    "--setgroup",
+    "--setuser_match_path",
+];
 
 const TYPES: [&str; 6] = ["auth", "mon", "osd", "mds", "mgr", "client"];
 
@@ -59,7 +68,7 @@ impl CephArguments {
                 "--id" | "--user" => id = value()?,
                 "-n" | "--name" => (kind, id) = entity(&value()?)?,
                 "-v" => return Err(Stop::Refused(argument)),
-                _ if SHOWING.contains(&&*option.replace('-', "_").replacen("__", "--", 1)) => {
+                _ if REFUSED.contains(&&*option.replace('-', "_").replacen("__", "--", 1)) => {
                     return Err(Stop::Refused(argument));
                 }
                 _ => rest.push(argument),
@@ -71,7 +80,10 @@ impl CephArguments {
             .without_connect_deadline()
             .without_deadline()
             .mon_timeout(Duration::MAX);
-        let (builder, rest) = builder.arguments(&rest).map_err(|error| Stop::Exit(1, error.to_string()))?;
+        // The original goes on without such an option. Ceph has said which it is.
+        let (builder, rest) = builder
+            .arguments(&rest)
+            .map_err(|_| Stop::Refused("an option of Ceph's with a value that is none of its".into()))?;
         Ok(Self { builder, rest, config_file, cluster })
     }
 
@@ -146,6 +158,10 @@ fn entity(name: &str) -> Result<(String, String), Stop> {
 pub fn connect(builder: &ClusterBuilder, refusal: impl FnOnce(i32) -> Stop) -> Result<Cluster, Stop> {
     builder.connect().map_err(|error| match error.operation() {
         "read configuration file" => Stop::Exit(1, format!("global_init: error reading config file. {error}")),
+        "look up monitor" => {
+            eprintln!("unable to parse addrs in '{}'", error.object().unwrap_or_default());
+            refusal(errno(&error))
+        }
         _ => refusal(errno(&error)),
     })
 }

@@ -202,6 +202,7 @@ impl Opt {
             Takes::Size(range) if !bytes(value).is_some_and(|size| range.contains(&size)) => {
                 Err(bad(format!("the argument for option '--{name}' is invalid")))
             }
+            Takes::Number if value.is_empty() => Err(bad(format!("the argument for option '--{name}' is invalid"))),
             Takes::Number if value.parse::<u64>().is_err() => {
                 Err(bad(format!("the argument ('{value}') for option '--{name}' is invalid")))
             }
@@ -219,16 +220,15 @@ fn bad(message: impl AsRef<str>) -> Stop {
     Stop::Exit(1, format!("rbd: {}", message.as_ref()))
 }
 
-/// A number of bytes with a binary unit: `4096`, `4K`, `4Ki`.
+/// A number of bytes with a binary unit: `4096`, `4K`, `4Ki`. Of two letters the original looks at the first only.
 pub fn bytes(text: &str) -> Option<u64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.trim_start() {
-        "" | "B" => 0,
-        unit => {
-            let letter = unit.strip_suffix('i').unwrap_or(unit);
-            10 * (1 + ["K", "M", "G", "T", "P", "E"].iter().position(|known| *known == letter)?)
-        }
+    let number_end = text.find(|c: char| !c.is_ascii_digit() && c != '+').unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_end);
+    let power = match unit.as_bytes() {
+        [] => 0,
+        [b'B', b'i'] => return None,
+        [letter] | [letter, _] => b"BKMGTPE".iter().position(|known| known == letter)?,
+        _ => return None,
     };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+    number.parse::<u64>().ok()?.checked_mul(1 << (10 * power))
 }

@@ -51,10 +51,26 @@ pub fn print_line(text: &str) {
 }
 
 fn json(value: &impl Serialize, pretty: bool) -> serde_json::Result<String> {
-    if !pretty {
-        return serde_json::to_string(value);
-    }
     let mut bytes = Vec::new();
-    value.serialize(&mut Serializer::with_formatter(&mut bytes, PrettyFormatter::with_indent(b"    ")))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    if pretty {
+        value.serialize(&mut Serializer::with_formatter(&mut bytes, PrettyFormatter::with_indent(b"    ")))?;
+    } else {
+        value.serialize(&mut Serializer::new(&mut bytes))?;
+    }
+    Ok(as_ceph_escapes(&String::from_utf8_lossy(&bytes)))
+}
+
+/// Ceph has short escapes for tabs and line breaks only, and escapes DEL too.
+fn as_ceph_escapes(json: &str) -> String {
+    let (mut text, mut left) = (String::with_capacity(json.len()), json.chars());
+    while let Some(c) = left.next() {
+        match (c, if c == '\\' { left.next() } else { None }) {
+            ('\x7f', _) => text.push_str("\\u007f"),
+            (_, Some('b')) => text.push_str("\\u0008"),
+            (_, Some('f')) => text.push_str("\\u000c"),
+            (_, Some('r')) => text.push_str("\\u000d"),
+            (c, escaped) => text.extend([Some(c), escaped].into_iter().flatten()),
+        }
+    }
+    text
 }

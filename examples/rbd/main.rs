@@ -4,8 +4,14 @@
 //!     rbd info kube/pvc-1 --format json
 //!     RBD_FALLBACK=/usr/bin/rbd rbd snap ls kube/pvc-1
 //!
-//! Everything else it refuses by name, or hands to the program that `RBD_FALLBACK` names. Log lines of librados and
-//! librbd, which the original has on its standard error, are not printed.
+//! Everything else it refuses by name, or hands to the program that `RBD_FALLBACK` names: help and `--version`, other
+//! commands and device types, arguments that are no UTF-8, and an option of Ceph's with a value that is none of its,
+//! which the original drops.
+//!
+//! What differs: log lines of librados and librbd, which the original has on its standard error, are not printed, nor what
+//! it has on its standard output of a monitor's name that nobody knows. Values of map options that the kernel would
+//! refuse are refused before the image is looked for, and `fsid` is taken with its dashes only. Where the original ends
+//! by an assertion, this program does by a message.
 
 mod arguments;
 #[path = "../ceph_arguments/mod.rs"]

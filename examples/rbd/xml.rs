@@ -48,6 +48,9 @@ fn escaped(text: &str) -> String {
         '&' => "&amp;".to_owned(),
         '\'' => "&apos;".to_owned(),
         '"' => "&quot;".to_owned(),
+        // `rbd` leaves these two as they are, and its other control characters are those of ASCII.
+        '\t' | '\n' => c.to_string(),
+        c if c.is_ascii_control() => format!("&#x{:02x};", u32::from(c)),
         c => c.to_string(),
     };
     text.chars().map(escape).collect()

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::time::{Duration, SystemTime};
 
 use super::image::ImageHandle;
-use super::{Errno, check, grow, grow_text, text};
+use super::{Errno, c_string, check, grow, grow_text, text};
 
 /// Size and layout (`rbd_stat`), in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -260,6 +260,15 @@ impl ImageHandle {
         // SAFETY: from the call above, freed once.
         unsafe { ceph_sys::rbd_mirror_image_get_info_cleanup(&mut info) };
         Ok(mirror)
+    }
+
+    /// A value of the image's metadata.
+    pub(crate) fn metadata(&self, key: &str) -> Result<String, Errno> {
+        let key = c_string(key)?;
+        grow_text(1024, |buffer, mut size| {
+            // SAFETY: an open image, a NUL-terminated key and a buffer of `size` bytes.
+            unsafe { ceph_sys::rbd_metadata_get(self.raw(), key.as_ptr(), buffer, &mut size) }
+        })
     }
 
     pub(crate) fn mirror_mode(&self) -> Result<ceph_sys::rbd_mirror_image_mode_t, Errno> {

@@ -66,7 +66,7 @@ pub(super) fn local_time(time: SystemTime) -> String {
 
 /// A number of bytes as Ceph prints it (`byte_u_t` in `include/types.h`): binary units, with as many decimals, two at
 /// most, as seven characters hold.
-struct Bytes(u64);
+pub(super) struct Bytes(pub(super) u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

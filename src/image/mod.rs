@@ -6,6 +6,7 @@
 //! | what `rbd info` prints | [`Image::info`], [`ImageInfo`] |
 //! | who watches it, who has its lock | [`Image::watchers`], [`Image::lock_owners`], [`Image::lockers`] |
 //! | its migration | [`Image::migration`] |
+//! | the cache that a client keeps of it | [`Image::persistent_cache`] |
 //! | features | [`Image::features`], [`Image::apply`] |
 //! | data | [`Image::read`], [`Image::write`], [`Image::flush`] |
 //! | the images of a pool | [`Pool::images`](crate::Pool::images), [`Pool::create_image`](crate::Pool::create_image) |
@@ -22,6 +23,7 @@ mod io;
 mod lock;
 mod migration;
 mod open;
+mod persistent_cache;
 #[cfg(feature = "list-watchers")]
 mod scan;
 mod watcher;
@@ -37,5 +39,6 @@ pub use lock::BreakLock;
 pub(crate) use lock::lockers_of_header;
 pub use migration::{Migration, MigrationImage, MigrationSource, MigrationState};
 pub use open::Image;
+pub use persistent_cache::PersistentCache;
 #[cfg(feature = "list-watchers")]
 pub use scan::{Scan, ScannedImage};

@@ -175,8 +175,9 @@ impl MapOption {
         let seconds =
             |value: &Duration, least| (least..=LONGEST).contains(&value.as_secs()) && value.subsec_nanos() == 0;
         let valid = match self {
-            Self::AllocSize(bytes) => *bytes >= 512 && bytes.is_power_of_two(),
-            Self::QueueDepth(depth) => *depth >= 1,
+            // The kernel keeps both in an int.
+            Self::AllocSize(bytes) => (512..=i32::MAX as u32).contains(bytes) && bytes.is_power_of_two(),
+            Self::QueueDepth(depth) => (1..=i32::MAX as u32).contains(depth),
             Self::MountTimeout(value) | Self::LockTimeout(value) | Self::OsdRequestTimeout(value) => seconds(value, 0),
             Self::OsdIdleTtl(value) | Self::OsdKeepalive(value) => seconds(value, 1),
             Self::CrushLocation(location) => location.split('|').all(|place| {

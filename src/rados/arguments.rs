@@ -1,5 +1,9 @@
 //! Ceph's options on a command line.
 
+use std::ops::Range;
+
+use zeroize::Zeroizing;
+
 use super::builder::ClusterBuilder;
 use crate::error::{Error, Result};
 use crate::ffi::Errno;
@@ -11,7 +15,7 @@ impl ClusterBuilder {
     /// Ceph's as `--OPTION VALUE` or `--OPTION=VALUE`, with `-` or `_` in its name, a boolean one also as `--OPTION`
     /// and `--no-OPTION`. Returns what is left, in order; `--` and what follows is left whole.
     ///
-    /// `-K -`, a key from the standard input, does not work: it is read here already.
+    /// A key from the standard input (`-K -`) is read here.
     ///
     /// Which file, cluster name and user (`-c`, `--cluster`, `--id`, `-n`) is said by this builder's other methods.
     ///
@@ -35,8 +39,28 @@ impl ClusterBuilder {
         let probe = Unconnected::create("ceph", "client.admin").map_err(error)?;
         let rest = probe.parse_arguments(arguments.iter().map(String::as_str)).map_err(error)?;
         self.arguments.extend(arguments.iter().map(|argument| Secret::verbatim(argument)));
+        if let Some(at) = key_from_input(arguments) {
+            // It cannot be read again.
+            let key = Zeroizing::new(probe.get("key").map_err(error)?);
+            let given = Secret::verbatim(&Zeroizing::new(format!("--key={}", *key)));
+            let start = self.arguments.len() - arguments.len();
+            self.arguments.splice(start + at.start..start + at.end, [given]);
+        }
         Ok((self, rest))
     }
+}
+
+/// Where `-K -` stands, in any of its spellings: one argument or two.
+fn key_from_input(arguments: &[String]) -> Option<Range<usize>> {
+    const OPTIONS: [&str; 2] = ["-K", "--keyfile"];
+    let options = arguments.iter().take_while(|argument| *argument != "--").enumerate();
+    options.into_iter().find_map(|(at, option)| match option.split_once('=') {
+        Some((option, "-")) if OPTIONS.contains(&option) => Some(at..at + 1),
+        None if OPTIONS.contains(&&**option) && arguments.get(at + 1).is_some_and(|value| value == "-") => {
+            Some(at..at + 2)
+        }
+        _ => None,
+    })
 }
 
 pub(super) fn error(errno: Errno) -> Error {
@@ -67,6 +91,15 @@ mod tests {
     #[test]
     fn what_follows_two_dashes_is_no_option() {
         assert_eq!(rest(["--", "--rbd_cache", "false"]), ["--", "--rbd_cache", "false"]);
+    }
+
+    #[test]
+    fn a_key_from_the_standard_input_is_found_in_every_spelling_before_two_dashes() {
+        let at = |line: &str| key_from_input(&line.split(' ').map(String::from).collect::<Vec<_>>());
+        assert_eq!(at("info -K - i"), Some(1..3));
+        assert_eq!(at("--keyfile -"), Some(0..2));
+        assert_eq!([at("-K=- i"), at("--keyfile=- i")], [const { Some(0..1) }; 2]);
+        assert_eq!([at("-K file -"), at("--keyfile"), at("-- -K -"), at("-K- -")], [const { None }; 4]);
     }
 
     #[test]

@@ -34,6 +34,37 @@ fn the_environment_of_ceph() {
 }
 
 #[test]
+fn a_key_from_the_standard_input() {
+    let pool = prepare(&["create --size 8M %/i"]);
+    let key = TestCluster::shared().ceph(["auth", "get-key", "client.admin"]);
+    let file = std::env::temp_dir().join(unique("key"));
+    let said_with = |program: &Path, input: &str, line: &str| {
+        std::fs::write(&file, input).unwrap();
+        let mut command = TestCluster::shared().command(program.to_str().unwrap(), words(&pool, line));
+        said(command.env("CEPH_ARGS", QUIET).stdin(std::fs::File::open(&file).unwrap()))
+    };
+    let lines = [
+        "info -K - %/i -k /none",
+        "-K=- -k /none status %/i",
+        "info %/i -k /none --keyfile -",
+        "info --keyfile=- -k /none %/i",
+        "info %/i -K -",
+        "info -K- %/i",
+    ];
+    for input in [&key, &format!("{key}\n"), "garbage", ""] {
+        for line in lines {
+            let original = said_with(Path::new("rbd"), input, line);
+            assert_eq!(said_with(&example("rbd"), input, line), original, "{line} with {} bytes", input.len());
+            assert!(input != key || original.0 == 0 || line.contains("-K-"), "{line}: {original:?}");
+        }
+        let line = "-p % -k /none -K - listwatchers rbd_directory";
+        let original = said_with(Path::new("rados"), input, line);
+        assert_eq!(said_with(&example("rados_listwatchers"), input, line), original);
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
 fn without_a_configuration_file_both_go_on_with_the_defaults() {
     let pair = Pair { environment: &[("CEPH_CONF", "/none;/nowhere")], ..RBD };
     let (original, ours) = pair.both(&["info".into(), "i".into()]);
@@ -84,6 +115,9 @@ fn what_it_cannot_do_it_refuses_by_name_or_hands_over() {
         ("info --help", "help"),
         ("info i --version", "--version"),
         ("--show-config-value rbd_cache", "--show-config-value"),
+        ("--setuser nobody info i", "--setuser"),
+        ("info i --setuser-match-path=/tmp", "--setuser-match-path=/tmp"),
+        ("device map -t nbd i", "device type nbd"),
     ];
     let run = |line: &str, fallback: &Path| {
         let mut command = TestCluster::shared().command(example("rbd").to_str().unwrap(), line.split(' '));
@@ -97,6 +131,13 @@ fn what_it_cannot_do_it_refuses_by_name_or_hands_over() {
         assert_eq!(run(line, Path::new("")), (1, String::new(), refused));
         assert_eq!(run(line, Path::new("/bin/echo")), (0, format!("{line}\n"), String::new()));
     }
+    // Ceph's own message comes first.
+    let (status, text, message) = run("info --client_mount_timeout=x i", Path::new(""));
+    assert_eq!((status, &*text), (1, ""));
+    assert!(
+        message.contains("'client_mount_timeout'") && message.contains(" is none of its: not supported"),
+        "{message}"
+    );
     assert!(run("snap ls", Path::new("/none")).2.contains("RBD_FALLBACK=/none: No such file"));
     // One that names this very program ends.
     assert!(run("snap ls", &example("rbd")).2.contains("not supported"));

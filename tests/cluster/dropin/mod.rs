@@ -1,6 +1,7 @@
 //! The examples `rbd` and `rados_listwatchers` against the real programs: the same arguments give the same output,
 //! messages and status. Lines of arguments are in the files `*.cases`.
 
+mod cache;
 mod environment;
 
 use std::path::{Path, PathBuf};
@@ -109,11 +110,16 @@ fn images_of_every_kind_in_every_format() {
         "clone --rbd-default-clone-format 2 %/parent@base %/orphan",
         "trash mv %/parent",
         "create --size 8M %/<&'\">",
+        "create --size 8M %/\u{1}\u{8}\t\n\u{c}\r\u{1b}\u{7f}\u{85}\\rü🦀",
+        "create --size 0 %/empty",
+        "create --size 4E --image-feature layering %/huge",
     ]);
     create_format_1(&pool, "old");
     pool.create_image(&image("data"), 10 << 20, &ImageOptions::new().data_pool(other.name())).unwrap();
-    for name in ["default", "small", "journal", "striped", "clone", "tenant/inside", "orphan", "old", "data", "<&'\">"]
-    {
+    let odd = ["<&'\">", "\u{1}\u{8}\t\n\u{c}\r\u{1b}\u{7f}\u{85}\\rü🦀"];
+    let names =
+        ["default", "small", "journal", "striped", "clone", "tenant/inside", "orphan", "old", "data", "empty", "huge"];
+    for name in names.into_iter().chain(odd) {
         let spec = pool.spec(name);
         RBD.agree(&["status", &spec]);
         for format in FORMATS {
@@ -239,4 +245,10 @@ fn listwatchers_like_rados() {
     let in_pool = |arguments: &[&str]| drop(RADOS.agree(&[&["-p", pool.name().as_str()], arguments].concat()));
     in_pool(&["listwatchers", &"x".repeat(2049)]);
     in_pool(&["-N", &"x".repeat(257), "listwatchers", "x"]);
+    RADOS.agree::<&str>(&[]);
+    for option in ["--pgid=1.0", "--object_locator", "-b", "--format"] {
+        let arguments = ["-p", pool.name().as_str(), "listwatchers", "x", option].map(String::from);
+        let said = RADOS.run(&example("rados_listwatchers"), &arguments);
+        assert_eq!(said, (1, String::new(), format!("rados: {option}: not supported by this program\n")));
+    }
 }
