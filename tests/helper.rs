@@ -5,7 +5,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -17,16 +17,18 @@ fn main() {
     // As in many a program that is to end when its reader does. What std makes of it would hide a fault.
     // SAFETY: signal(2) with a disposition that is no function.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let tests: [(&str, fn()); 9] = [
+    let tests: [(&str, fn()); 11] = [
         ("a_helper_has_nothing_of_its_program_but_the_socket", a_helper_has_nothing_of_its_program_but_the_socket),
         ("nor_has_it_where_there_is_no_close_range", nor_has_it_where_there_is_no_close_range),
         ("helpers_end_with_the_last_clone_and_leave_no_zombie", helpers_end_with_the_last_clone_and_leave_no_zombie),
         ("an_idle_helper_that_is_killed_is_followed_by_another", an_idle_helper_that_is_killed_is_followed_by_another),
         ("a_helper_that_is_killed_at_work_is_an_error", a_helper_that_is_killed_at_work_is_an_error),
         ("a_helper_maps_and_is_there_for_the_next", a_helper_maps_and_is_there_for_the_next),
+        ("of_many_helpers_a_few_stay", of_many_helpers_a_few_stay),
         ("paths_from_the_working_directory_are_the_programs", paths_from_the_working_directory_are_the_programs),
         ("a_forked_process_has_helpers_of_its_own", a_forked_process_has_helpers_of_its_own),
         ("a_program_with_capabilities_of_its_file_helps_nobody", a_program_with_capabilities_of_its_file_helps_nobody),
+        ("a_program_that_ignores_its_children_loads_the_module", a_program_that_ignores_its_children_loads_the_module),
     ];
     for (name, test) in tests {
         // A test that fails ends the program.
@@ -65,6 +67,13 @@ impl Host {
     fn krbd(&self) -> Krbd {
         let root = self.0.path();
         Krbd::with_roots(root.join("sys"), root.join("dev"), "/proc").detached()
+    }
+
+    /// A file of the bus to which nothing can be written until somebody reads.
+    fn fifo(&self, name: &str) -> PathBuf {
+        let fifo = self.bus().join(name);
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        fifo
     }
 
     /// What was written to the bus since this was asked last.
@@ -167,9 +176,7 @@ fn an_idle_helper_that_is_killed_is_followed_by_another() {
 
 fn a_helper_that_is_killed_at_work_is_an_error() {
     let host = Host::new();
-    // A write that hangs: nobody reads.
-    let fifo = host.bus().join("remove_single_major");
-    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let fifo = host.fifo("remove_single_major");
     let krbd = host.krbd();
     let error = std::thread::scope(|scope| {
         let unmap = scope.spawn(|| krbd.unmap(3, &UnmapOptions::new()).unwrap_err());
@@ -186,8 +193,7 @@ fn a_helper_that_is_killed_at_work_is_an_error() {
 
 fn a_helper_maps_and_is_there_for_the_next() {
     let host = Host::new();
-    let fifo = host.bus().join("add");
-    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let fifo = host.fifo("add");
     // As long as it is full, writing to it takes.
     let mut bus = fs::File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&fifo).unwrap();
     while bus.write(&[b'\n'; 4096]).is_ok() {}
@@ -216,6 +222,24 @@ fn a_helper_maps_and_is_there_for_the_next() {
     let first = helper();
     unmap(&krbd);
     assert_eq!((host.written().as_str(), helper()), ("3", first));
+}
+
+fn of_many_helpers_a_few_stay() {
+    let host = Host::new();
+    let fifo = host.fifo("remove_single_major");
+    let krbd = host.krbd();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| unmap(&krbd));
+        }
+        until(|| (helpers().len() == 8).then_some(()));
+        // Now they can go on.
+        let bus = fs::File::options().read(true).write(true).open(&fifo).unwrap();
+        until(|| (helpers().len() == 4).then_some(()));
+        drop(bus);
+    });
+    drop(krbd);
+    assert!(helpers().is_empty());
 }
 
 fn paths_from_the_working_directory_are_the_programs() {
@@ -316,4 +340,22 @@ fn a_program_with_capabilities_of_its_file_helps_nobody() {
             assert_eq!(greeted.is_ok(), serves, "{greeted:?}");
         });
     }
+}
+
+fn a_program_that_ignores_its_children_loads_the_module() {
+    let host = Host::new();
+    let (bus, aside) = (host.bus(), host.0.path().join("aside"));
+    fs::rename(&bus, &aside).unwrap();
+    let modprobe = host.0.path().join("modprobe");
+    let script = format!("#!/bin/sh\nPATH=/usr/bin:/bin\nexec mv '{}' '{}'\n", aside.display(), bus.display());
+    fs::write(&modprobe, script).unwrap();
+    fs::set_permissions(&modprobe, fs::Permissions::from_mode(0o755)).unwrap();
+    in_child(|| {
+        // SAFETY: this process has one thread; signal(2) takes a disposition that is no function.
+        unsafe {
+            std::env::set_var("PATH", host.0.path());
+            libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        }
+        host.krbd().load_module().unwrap();
+    });
 }

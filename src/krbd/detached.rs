@@ -43,7 +43,8 @@ impl Krbd {
     /// and shows as `krbd-helper` in `ps`.
     ///
     /// It is started with the first map or unmap (`/proc/self/exe`) and serves until the last clone of this `Krbd` is
-    /// gone. A call that comes while it is held gets another one, and so does the first call after a fork.
+    /// gone. A call that comes while it is held gets another one, and so does the first call after a fork; four at most
+    /// stay for further calls.
     ///
     /// If this program has ended when a map completes, then the helper unmaps it again (Linux 4.9). A program that ends
     /// because of a deadline calls [`Pending::discard`](super::Pending::discard) first: the map may complete in between.
@@ -117,10 +118,17 @@ impl Written {
     pub(super) fn keep(self) {
         if let Some((helpers, helper)) = self.0 {
             helper::acknowledge(&helper.stream);
-            helpers.lock().push(helper);
+            let mut idle = helpers.lock();
+            // The others end: many maps at once are no reason to have as many processes ever after.
+            if idle.len() < MOST_IDLE {
+                idle.push(helper);
+            }
         }
     }
 }
+
+/// How many helpers wait for the next request.
+const MOST_IDLE: usize = 4;
 
 /// The helpers that nobody has asked anything at the moment.
 #[derive(Default)]
