@@ -111,6 +111,11 @@ impl Krbd {
         }
     }
 
+    /// The same question where what it is now does not matter.
+    pub(super) fn is_there(&self, device: &Device) -> Result<bool> {
+        Ok(self.sysfs.is_certainly_there(device) || self.same(device)?.is_some())
+    }
+
     fn find_by_path(&self, path: &Path) -> Result<Device> {
         const OPERATION: &str = "look up mapped device";
         // Follows links; does not open the device.

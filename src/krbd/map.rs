@@ -78,7 +78,7 @@ impl Krbd {
         let origin = Origin::here(&self.proc)?;
         let key = key::hand_over(request)?;
         let text = prepared.with_key(&key, &origin)?;
-        let before: BTreeSet<u32> = self.sysfs.ids()?.into_iter().collect();
+        let before: BTreeSet<u32> = self.sysfs.listed_ids()?.into_iter().collect();
         let start = Instant::now();
         let key = key::for_helper(request, &key);
         let written = self.write(OPERATION, &request.spec, "add", text.as_bytes(), key.as_ref(), || Ok(()))?;
@@ -92,12 +92,8 @@ impl Krbd {
             },
             Err(error) => return Err(self.explain(request, error, start.elapsed())),
         };
-        Ok((self.find_new(request, &before, &origin)?, written))
-    }
-
-    /// The mapping with this mark.
-    pub(super) fn marked(&self, origin: &Origin) -> Option<Device> {
-        self.list().unwrap_or_default().into_iter().find(|device| device.origin().as_ref() == Some(origin))
+        let device = self.find_new(request, &before, &origin).map_err(|error| mapped_but(request, error))?;
+        Ok((device, written))
     }
 
     /// Unmaps what nobody wants any more.
@@ -121,35 +117,54 @@ impl Krbd {
         if self.sysfs.bus().is_dir() { Ok(()) } else { Err(sysfs::no_module(operation).with_object(object)) }
     }
 
-    /// The write has returned, so the device is there, and bears the mark. Its id may have been another's before. Where
-    /// the mark cannot be read (before Linux 4.9), it must be the only one of that spec with a new id.
+    /// The write has returned, so the device is there, and bears the mark. Where the mark cannot be read (before Linux
+    /// 4.9), it must be the only one of that spec with a new id.
     fn find_new(&self, request: &MapRequest, before: &BTreeSet<u32>, origin: &Origin) -> Result<Device> {
-        let (old, new): (Vec<_>, Vec<_>) = self.sysfs.ids()?.into_iter().partition(|id| before.contains(id));
-        let mut new = new.into_iter().filter_map(|id| self.sysfs.device(id).transpose()).collect::<Result<Vec<_>>>()?;
-        let is_ours = |device: &Device| device.origin().as_ref() == Some(origin);
-        if let Some(ours) = new.iter().position(is_ours) {
-            return Ok(new.swap_remove(ours));
+        let mut ids = self.sysfs.listed_ids()?;
+        // Seldom was its id another's before.
+        ids.sort_by_key(|id| before.contains(id));
+        if let Some(device) = self.marked_among(ids, origin)? {
+            return Ok(device);
         }
-        for id in old {
-            if self.sysfs.origin(id)?.as_ref() == Some(origin)
-                && let Some(device) = self.sysfs.device(id)?
-            {
-                return Ok(device);
-            }
+        let ids = self.sysfs.ids()?;
+        if let Some(device) = self.marked_among(ids.clone(), origin)? {
+            return Ok(device);
         }
-        let mut candidates: Vec<_> =
-            new.into_iter().filter(|device| device.config.is_none() && device.is_of(&request.spec)).collect();
-        let error = match (candidates.pop(), candidates.is_empty()) {
-            (Some(device), true) => return Ok(device),
-            (None, _) => Error::new(ErrorKind::Changed, OPERATION).with_hint("it was mapped and is gone again"),
+        let new = ids.into_iter().filter(|id| !before.contains(id));
+        let mut candidates = new.filter_map(|id| self.sysfs.device(id).transpose()).collect::<Result<Vec<_>>>()?;
+        candidates.retain(|device| device.config.is_none() && device.is_of(&request.spec));
+        match (candidates.pop(), candidates.is_empty()) {
+            (Some(device), true) => Ok(device),
+            (None, _) => Err(Error::new(ErrorKind::Changed, OPERATION).with_hint("it was mapped and is gone again")),
             (Some(device), false) => {
                 candidates.push(device);
-                Error::new(ErrorKind::Ambiguous, OPERATION)
+                Err(Error::new(ErrorKind::Ambiguous, OPERATION)
                     .with_hint("it was mapped, and another program mapped the same at the same time")
-                    .with_details(Details::Devices(candidates))
+                    .with_details(Details::Devices(candidates)))
             }
-        };
-        Err(error.with_object(&request.spec).at(Stage::Write))
+        }
+    }
+
+    /// The mapping with this mark. That another cannot be read matters only if it is not found.
+    fn marked_among(&self, ids: Vec<u32>, origin: &Origin) -> Result<Option<Device>> {
+        let mut unreadable = None;
+        for id in ids {
+            let device = match self.sysfs.origin(id) {
+                Ok(mark) if mark.as_ref() == Some(origin) => self.sysfs.device(id),
+                other => other.map(|_| None),
+            };
+            match device {
+                Ok(None) => {}
+                Ok(Some(device)) => return Ok(Some(device)),
+                Err(error) => unreadable = Some(error),
+            }
+        }
+        unreadable.map_or(Ok(None), Err)
+    }
+
+    /// The mapping with this mark, as far as can be seen.
+    pub(super) fn marked(&self, origin: &Origin) -> Option<Device> {
+        self.marked_among(self.sysfs.ids().ok()?, origin).ok()?
     }
 
     /// What the kernel's errno means for a map, as far as this host can tell.
@@ -212,6 +227,15 @@ pub(super) fn lock_timed_out(request: &MapRequest, took: Duration) -> bool {
         _ => Duration::from_secs(60),
     };
     !lock.is_zero() && took >= *lock && (mount.is_zero() || took < mount)
+}
+
+/// The write was carried out, and what it made is not known.
+fn mapped_but(request: &MapRequest, error: Error) -> Error {
+    match error.hint() {
+        Some(_) => error.with_object(&request.spec),
+        None => error.with_hint("the image was mapped before this failed, and may be so still: list the mappings"),
+    }
+    .at(Stage::Write)
 }
 
 fn timed_out(request: &MapRequest) -> Error {

@@ -38,12 +38,17 @@ impl Sysfs {
         self.bus().join("devices").join(id.to_string())
     }
 
+    fn block_directory(&self, id: u32) -> PathBuf {
+        self.root.join(format!("block/rbd{id}"))
+    }
+
     /// The ids of the mappings that there are now, in order.
     pub(super) fn ids(&self) -> Result<Vec<u32>> {
         settled(|| self.listed_ids())
     }
 
-    fn listed_ids(&self) -> Result<Vec<u32>> {
+    /// The same from one listing, which may lack one that stays: see [`settled`].
+    pub(super) fn listed_ids(&self) -> Result<Vec<u32>> {
         let directory = self.bus().join("devices");
         let entries = fs::read_dir(&directory)
             .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>());
@@ -70,7 +75,7 @@ impl Sysfs {
 
     fn read_device(&self, id: u32, directory: &Path) -> io::Result<Device> {
         let mut shown = Attributes::of(directory)?;
-        let mut block = Attributes::of(&self.root.join(format!("block/rbd{id}"))).ok();
+        let mut block = Attributes::of(&self.block_directory(id)).ok();
         let snapshot = shown.required("current_snap")?.to_vec();
         let mut device = Device {
             id,
@@ -80,15 +85,12 @@ impl Sysfs {
             pool_id: shown.parsed("pool_id")?,
             namespace: name(shown.optional("pool_ns")?).filter(|namespace| !namespace.as_bytes().is_empty()),
             image: RawName::from(shown.required("name")?.to_vec()),
-            // Format 1 images have none: the attribute is there and empty.
-            image_id: shown.text("image_id")?.and_then(|id| ImageId::new(id).ok()),
+            image_id: image_id(&mut shown)?,
             snapshot: (snapshot != b"-").then(|| RawName::from(snapshot)),
             snapshot_id: shown.parsed("snap_id")?,
             fsid: shown.parsed("cluster_fsid")?,
             client_address: shown.parsed("client_addr")?,
-            client_id: shown
-                .text("client_id")?
-                .and_then(|id| id.strip_prefix("client")?.trim_start_matches('.').parse().ok()),
+            client_id: client_id(&mut shown)?,
             size: shown.parsed("size")?.unwrap_or(0),
             read_only: None,
             features: shown.text("features")?.and_then(|bits| features(&bits)),
@@ -108,6 +110,21 @@ impl Sysfs {
         let major = shown.parsed("major")?.ok_or(io::ErrorKind::NotFound)?;
         device.number = DeviceNumber::new(major, minor);
         Ok(device)
+    }
+
+    /// Whether `device` is there for certain, by the few attributes that together no other mapping has: a fraction of the
+    /// time that all of them take. `false` says nothing.
+    pub(super) fn is_certainly_there(&self, device: &Device) -> bool {
+        let look = || -> io::Result<bool> {
+            let mut shown = Attributes::of(&self.device_directory(device.id))?;
+            let mut block = Attributes::of(&self.block_directory(device.id))?;
+            Ok(config_info(&mut shown)? == device.config
+                && shown.parsed("cluster_fsid")? == device.fsid
+                && client_id(&mut shown)? == device.client_id
+                && block.parsed("diskseq")? == device.disk_sequence
+                && image_id(&mut shown)? == device.image_id)
+        };
+        device.config.is_some() && device.disk_sequence.is_some() && look().unwrap_or(false)
     }
 
     /// The mark on the mapping `id`, read alone; `None` if it has none, or is gone.
@@ -154,6 +171,15 @@ fn features(text: &str) -> Option<Features> {
 
 fn name(value: Option<&[u8]>) -> Option<RawName> {
     value.map(|name| RawName::from(name.to_vec()))
+}
+
+/// Format 1 images have none: the attribute is there and empty.
+fn image_id(shown: &mut Attributes) -> io::Result<Option<ImageId>> {
+    Ok(shown.text("image_id")?.and_then(|id| ImageId::new(id).ok()))
+}
+
+fn client_id(shown: &mut Attributes) -> io::Result<Option<u64>> {
+    Ok(shown.text("client_id")?.and_then(|id| id.strip_prefix("client")?.trim_start_matches('.').parse().ok()))
 }
 
 /// The add string, which only root may read.

@@ -96,7 +96,7 @@ impl Krbd {
     /// with it.
     ///
     /// The kernel takes nothing but an id, and ids are used again. So right before each write the mapping is read once
-    /// more and compared with what was meant ([`Device::is_same_mapping`]). Between that and the write there remain
+    /// more and compared with what was meant (as by [`Device::is_same_mapping`]). Between that and the write there remain
     /// some microseconds, in which somebody else would have to unmap it **and** map another.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ impl Krbd {
             // ENOENT of a device that is there: whoever maps it is not through in the kernel.
             let passing = error.kind() == ErrorKind::Busy
                 || error.errno() == Some(libc::EINTR)
-                || error.errno() == Some(libc::ENOENT) && self.same(&device).is_ok_and(|now| now.is_some());
+                || error.errno() == Some(libc::ENOENT) && self.is_there(&device).is_ok_and(|is| is);
             if !passing {
                 return Err(error);
             }
@@ -172,9 +172,9 @@ impl Krbd {
         let request = format!("{}{}", device.id, if force { " force" } else { "" });
         let (krbd, meant) = (self.clone(), device.clone());
         let work = move || {
-            let check = || match krbd.same(&meant) {
-                Ok(Some(_)) => Ok(()),
-                Ok(None) => Err(not_mapped(&meant).at(Stage::Preflight)),
+            let check = || match krbd.is_there(&meant) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(not_mapped(&meant).at(Stage::Preflight)),
                 Err(error) => Err(error.at(Stage::Preflight)),
             };
             let written = krbd.write(OPERATION, &meant, "remove", request.as_bytes(), None, check)?;

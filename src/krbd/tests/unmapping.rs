@@ -61,14 +61,18 @@ fn several_mappings_of_a_spec_are_an_error_that_lists_them() {
     assert_eq!(krbd.list().unwrap().len(), 5);
 }
 
+fn set_disk_sequence(host: &Host, id: u32, sequence: &str) {
+    let block = host.root.path().join(format!("sys/block/rbd{id}"));
+    fs::create_dir_all(&block).unwrap();
+    fs::write(block.join("diskseq"), sequence).unwrap();
+}
+
 #[test]
 fn a_policy_says_which_of_several() {
     let unmapped = |if_several, sequences: &[(u32, &str)]| {
         let host = several();
         for (id, sequence) in sequences {
-            let block = host.root.path().join(format!("sys/block/rbd{id}"));
-            fs::create_dir_all(&block).unwrap();
-            fs::write(block.join("diskseq"), sequence).unwrap();
+            set_disk_sequence(&host, *id, sequence);
         }
         ids(&removing_kernel(&host, 0).unmap(spec("rbd/a"), &UnmapOptions::new().if_several(if_several)).unwrap())
     };
@@ -100,22 +104,42 @@ fn what_is_not_mapped_is_said_to_be_so() {
     assert_eq!(krbd.unmap(&device, &UnmapOptions::new()).unwrap_err().kind(), ErrorKind::NotMapped);
 }
 
+/// With a config_info and a disk sequence, as on Linux 5.15.
+fn set_identity(host: &Host, id: u32, sequence: &str) {
+    host.set(id, "config_info", "192.0.2.1 name=admin p i -");
+    set_disk_sequence(host, id, sequence);
+}
+
 #[test]
 fn an_id_that_became_another_mappings_is_left_alone() {
-    for (attribute, value) in [
-        ("cluster_fsid", FSID_2),
-        ("image_id", "aa"),
-        ("client_id", "client9"),
-        ("config_info", "192.0.2.1 name=other p i -"),
-    ] {
+    type Change = fn(&Host);
+    let changes: [(&str, Change); 5] = [
+        ("fsid", |host| host.set(5, "cluster_fsid", FSID_2)),
+        ("image id", |host| host.set(5, "image_id", "aa")),
+        ("client", |host| host.set(5, "client_id", "client9")),
+        ("config", |host| host.set(5, "config_info", "192.0.2.1 name=other p i -")),
+        ("disk sequence", |host| set_disk_sequence(host, 5, "8")),
+    ];
+    for (what, change) in changes {
         let host = several();
         let krbd = host.with_kernel(|_, _, _| panic!("written"));
-        host.set(5, "config_info", "192.0.2.1 name=admin p i -");
+        set_identity(&host, 5, "7");
         let device = krbd.device(5).unwrap().unwrap();
-        host.set(5, attribute, value);
+        change(&host);
         let error = krbd.unmap(&device, &UnmapOptions::new()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Changed, "{attribute}");
+        assert_eq!(error.kind(), ErrorKind::Changed, "{what}");
     }
+}
+
+#[test]
+fn a_mapping_is_known_again_by_what_no_other_has() {
+    let host = several();
+    let krbd = removing_kernel(&host, 0);
+    set_identity(&host, 5, "7");
+    let device = krbd.device(5).unwrap().unwrap();
+    // Without this attribute a full look finds no device.
+    fs::remove_file(host.directory(5).join("major")).unwrap();
+    assert_eq!(ids(&krbd.unmap(&device, &UnmapOptions::new()).unwrap()), [5]);
 }
 
 #[test]
