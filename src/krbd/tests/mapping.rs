@@ -62,6 +62,38 @@ fn an_id_that_was_another_mappings_before_the_map_is_found_too() {
     assert_eq!(krbd.map(&request("kube/pvc-1")).unwrap().spec().unwrap().to_string(), "kube/pvc-1");
 }
 
+/// Reading a directory is EISDIR, to root as well.
+fn make_unreadable(directory: &Path) {
+    let _ = fs::remove_file(directory.join("config_info"));
+    fs::create_dir(directory.join("config_info")).unwrap();
+}
+
+#[test]
+fn another_mapping_that_cannot_be_read_does_not_hide_the_new_one() {
+    let host = Host::new();
+    let krbd = host.with_kernel(|bus, _, request| {
+        for id in [2, 3] {
+            map(bus, id, request);
+        }
+        make_unreadable(&bus.join("devices/2"));
+        fs::write(bus.join("devices/3/config_info"), request)
+    });
+    assert_eq!(krbd.map(&request("p/i")).unwrap().id, 3);
+}
+
+#[test]
+fn a_new_mapping_that_cannot_be_read_is_an_error_that_says_it_was_made() {
+    let host = Host::new();
+    let krbd = host.with_kernel(|bus, _, request| {
+        map(bus, 3, request);
+        make_unreadable(&bus.join("devices/3"));
+        Ok(())
+    });
+    let error = krbd.map(&request("p/i")).unwrap_err();
+    assert_eq!((error.errno(), error.stage()), (Some(libc::EISDIR), Some(Stage::Write)));
+    assert!(error.hint().unwrap().starts_with("the image was mapped"), "{error:#}");
+}
+
 #[test]
 fn a_kernel_that_does_not_repeat_the_request_is_served_by_the_difference() {
     let host = Host::new();
