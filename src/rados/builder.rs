@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::arguments;
 use super::cluster::Cluster;
-use super::connection::{Connection, DEFAULT_DEADLINE, Failure};
+use super::connection::{Connection, DEFAULT_DEADLINE, Failure, no_thread};
 use super::worker::{NoResult, Workers};
 use crate::address::host_names;
 use crate::deadline::Deadline;
@@ -237,7 +237,7 @@ impl ClusterBuilder {
                 return Err(self.connect_error(Errno::TIMED_OUT).with_details(Details::StillRunning));
             }
             Err(NoResult::NoThread(error)) => {
-                return Err(Error::new(ErrorKind::Other, CONNECT).with_object(&self.entity).with_source(error));
+                return Err(no_thread(CONNECT, &format_args!("as {}", self.entity), error));
             }
         };
         let unthrottled = THROTTLES.iter().all(|(name, _)| rados.config(name).is_ok_and(|most| !is_not_zero(&most)));

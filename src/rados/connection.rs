@@ -202,11 +202,15 @@ fn timed_out(operation: &'static str, object: &dyn Display) -> Error {
 fn no_result(operation: &'static str, object: &dyn Display, reason: NoResult) -> Error {
     match reason {
         NoResult::TimedOut => timed_out(operation, object).with_details(Details::StillRunning),
-        NoResult::NoThread(error) => Error::new(ErrorKind::Busy, operation)
-            .with_object(object)
-            .with_source(error)
-            .with_hint("earlier calls still wait for the cluster, or the process has too many threads"),
+        NoResult::NoThread(error) => no_thread(operation, object, error),
     }
+}
+
+pub(super) fn no_thread(operation: &'static str, object: &dyn Display, error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Busy, operation)
+        .with_object(object)
+        .with_source(error)
+        .with_hint("earlier calls still wait for the cluster, or the process has too many threads")
 }
 
 /// Why a call that also parses failed.
