@@ -172,10 +172,8 @@ fn a_mount_that_leaked_into_another_namespace_is_named_when_the_unmap_is_busy() 
     let image = TestImage::new("leaked");
     let device = image.map("").unwrap();
     let node = device.node.to_str().unwrap();
-    run("mkfs.ext4", &["-q", node]);
-    let mount_point = tempfile::tempdir().unwrap();
+    let mount_point = mount_new(node);
     let at = mount_point.path().to_str().unwrap();
-    run("mount", &[node, at]);
     let namespace = Namespace::new();
     run("umount", &[at]);
 

@@ -1,3 +1,5 @@
+//! Devices that are busy, and what is meant by a device.
+
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
@@ -27,10 +29,8 @@ fn a_device_that_is_open_mounted_or_under_loop_or_dm_is_busy() {
     assert_busy(&device, "open");
     drop(file);
 
-    run("mkfs.ext4", &["-q", node]);
-    let mount_point = tempfile::tempdir().unwrap();
+    let mount_point = mount_new(node);
     let at = mount_point.path().to_str().unwrap();
-    run("mount", &[node, at]);
     assert_busy(&device, "mounted");
     run("umount", &[at]);
 
@@ -54,10 +54,8 @@ fn force_takes_a_mounted_device_away_and_leaves_the_mount() {
     let image = TestImage::new("forced");
     let device = image.map("").unwrap();
     let node = device.node.to_str().unwrap();
-    run("mkfs.ext4", &["-q", node]);
-    let mount_point = tempfile::tempdir().unwrap();
+    let mount_point = mount_new(node);
     let at = mount_point.path().to_str().unwrap();
-    run("mount", &[node, at]);
     let start = Instant::now();
     krbd().unmap(&device, &UnmapOptions::new().force().deadline(PATIENCE)).unwrap();
     println!("unmapped by force in {:?}", start.elapsed());

@@ -1,3 +1,5 @@
+//! Other users, namespaces, filters of system calls and parameters of the module.
+
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};

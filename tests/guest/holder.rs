@@ -28,10 +28,8 @@ fn a_mount_that_leaked_into_another_namespace_is_named_and_its_end_frees_the_dev
     let image = TestImage::new("leaked");
     let device = image.map("").unwrap();
     let node = device.node.to_str().unwrap();
-    run("mkfs.ext4", &["-q", node]);
-    let mount_point = tempfile::tempdir().unwrap();
+    let mount_point = mount_new(node);
     let at = mount_point.path().to_str().unwrap();
-    run("mount", &[node, at]);
     // Private: what is unmounted outside stays mounted in there.
     let mut leak = Command::new("unshare")
         .args(["--mount", "--propagation", "private", "sh", "-c", "read line"])
@@ -69,10 +67,8 @@ fn a_volume_on_a_crypt_device_on_a_partition_is_unrolled_also_while_it_is_suspen
         let table = format!("0 32768 linear {below} 0");
         run("dmsetup", &["create", "--uuid", uuid, "--table", &table, name]);
     }
-    run("mkfs.ext4", &["-q", "/dev/mapper/vg-lv"]);
-    let mount_point = tempfile::tempdir().unwrap();
+    let mount_point = mount_new("/dev/mapper/vg-lv");
     let at = mount_point.path().to_str().unwrap();
-    run("mount", &["/dev/mapper/vg-lv", at]);
 
     let found = holders(&device, 4);
     let [mount, volume, crypt, partition] = &lines(&found)[..] else { panic!("{found}") };
@@ -128,9 +124,7 @@ fn after_a_forced_unmap_the_mount_is_still_named() {
     let image = TestImage::new("gone");
     let device = image.map("").unwrap();
     let node = device.node.to_str().unwrap();
-    run("mkfs.ext4", &["-q", node]);
-    let mount_point = tempfile::tempdir().unwrap();
-    run("mount", &[node, mount_point.path().to_str().unwrap()]);
+    let mount_point = mount_new(node);
     krbd().unmap(&device, &UnmapOptions::new().force().deadline(Duration::from_secs(60))).unwrap();
     let found = Holders::of(device.number).run().unwrap();
     assert_eq!((found.name(), found.len(), found.is_complete()), (None, 1, false), "{found}");

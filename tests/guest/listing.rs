@@ -1,3 +1,5 @@
+//! The module, and what is listed of images that were cloned, resized, renamed or removed, and of another cluster.
+
 use rbd::krbd::{ModuleState, SysfsAccess, Target, UnmapOptions};
 use rbd::{ErrorKind, Features};
 

@@ -1,3 +1,5 @@
+//! Maps and unmaps: what comes of them, many at once, and those that do not end.
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::linux::fs::MetadataExt;

@@ -1,3 +1,5 @@
+//! Maps that the kernel or the cluster refuses: errno, kind and stage.
+
 use rbd::krbd::{Credentials, MapRequest, Stage};
 use rbd::{ErrorKind, Secret};
 

@@ -202,6 +202,14 @@ pub fn run(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Makes a file system on a block device and mounts it on the directory that is returned.
+pub fn mount_new(node: &str) -> tempfile::TempDir {
+    let mount_point = tempfile::tempdir().unwrap();
+    run("mkfs.ext4", &["-q", node]);
+    run("mount", &[node, mount_point.path().to_str().unwrap()]);
+    mount_point
+}
+
 /// One of the examples, built as the tests are.
 pub fn example(name: &str) -> PathBuf {
     Path::new(&std::env::var_os("RBD_GUEST_EXAMPLES").unwrap()).join(name)

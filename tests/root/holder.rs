@@ -45,28 +45,19 @@ fn a_mount_in_another_namespace_is_found_with_its_process() {
 }
 
 #[test]
-fn every_namespace_with_the_mount_is_a_holder() {
+fn a_copy_of_a_namespace_keeps_the_mount_that_the_first_has_given_up() {
     let disk = Disk::ext4();
     let mount_point = disk.mount_point("m");
-    // The inner namespace is a copy, which keeps the mount when the outer one gives it up.
     let script = format!(
         "mount {0} {1}; unshare --mount sh -c 'echo ready; exec sleep 1000' | \
          {{ read line; umount -l {1}; echo $line; cat; }}",
         disk.device.display(),
         mount_point.display()
     );
-    let script = Script::run(Command::new("unshare").args([
-        "--mount",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "sh",
-        "-euc",
-        &script,
-    ]));
-    let holders = disk.holders();
-    assert!(!holders.is_empty(), "{holders}");
-    assert!(holders.iter().all(|holder| matches!(&holder.kind, HolderKind::Mount(_))), "{holders}");
+    let script = Script::unshared_with_processes(&script);
+    let holders = disk.holders_when(|holders| holders.iter().all(|holder| process(&holder.kind).comm == "sleep"));
+    let HolderKind::Mount(mount) = &only(&holders).kind else { panic!("{holders}") };
+    assert!(mount.mount_point == mount_point && !mount.in_own_namespace, "{holders}");
     drop(script);
 }
 
@@ -325,15 +316,7 @@ fn a_namespace_kept_by_a_descriptor_is_unseen_with_the_descriptor() {
         disk.device.display(),
         disk.mount_point("m").display()
     );
-    let mut inner = Script::run(Command::new("unshare").args([
-        "--mount",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "sh",
-        "-euc",
-        &script,
-    ]));
+    let mut inner = Script::unshared_with_processes(&script);
     let pid = process(&only(&disk.holders()).kind).pid;
     let file = std::fs::File::open(format!("/proc/{pid}/ns/mnt")).unwrap();
     inner.end();
@@ -385,9 +368,7 @@ fn inside_a_pid_namespace_the_rest_of_the_host_is_unseen() {
     let disk = Disk::ext4();
     let proc = disk.mount_point("proc");
     let script = format!("mount -t proc proc {}; echo ready; read line", proc.display());
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "sh", "-euc", &script]);
-    let script = Script::run(&mut command);
+    let script = Script::unshared_with_processes(&script);
     let seen_from_here = format!("/proc/{}/root{}", script.child_pid(), proc.display());
     let holders = disk.search().root(seen_from_here, "/sys").run().unwrap();
     assert!(holders.unseen().contains(&Unseen::OtherPidNamespaces), "{holders}");

@@ -104,6 +104,12 @@ impl Script {
         Self::run(Command::new("taskset").args(arguments))
     }
 
+    /// The same in a PID namespace too, with which what the script has started ends.
+    pub fn unshared_with_processes(script: &str) -> Self {
+        let arguments = ["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"];
+        Self::run(Command::new("unshare").args(arguments).args(["sh", "-euc", script]))
+    }
+
     pub fn run(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());

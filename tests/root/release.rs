@@ -227,8 +227,7 @@ fn a_mount_that_a_user_namespace_has_locked_says_so() {
         disk.device.display(),
         disk.mount_point("m").display()
     );
-    let arguments = ["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"];
-    let _script = Script::run(Command::new("unshare").args(arguments).args(["sh", "-euc", &script]));
+    let _script = Script::unshared_with_processes(&script);
     let released = disk.free(Policy::new());
     assert!(!released.is_free(), "{released}");
     let locked = released.steps.iter().find_map(|step| match &step.outcome {
