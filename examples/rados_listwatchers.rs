@@ -10,7 +10,7 @@ mod ceph_arguments;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use ceph_arguments::{CephArguments, Stop, errno, strerror};
+use ceph_arguments::{CephArguments, Stop, errno, say, strerror};
 use rbd::{NamespaceName, PoolName};
 
 const USAGE: &str = "usage: [-p POOL] [-N NAMESPACE] listwatchers OBJECT";
@@ -176,11 +176,11 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(Stop::Exit(_, message)) => {
-            eprintln!("{message}");
+            say!("{message}");
             ExitCode::FAILURE
         }
         Err(Stop::Refused(what)) => {
-            eprintln!("rados: {what}: not supported by this program");
+            say!("rados: {what}: not supported by this program");
             ExitCode::FAILURE
         }
     }

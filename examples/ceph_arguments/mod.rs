@@ -8,6 +8,15 @@ use std::time::Duration;
 use rbd::Cluster;
 use rbd::rados::ClusterBuilder;
 
+/// Prints a line to the standard error. That it cannot be written, as on a full disk, changes nothing else.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+pub(crate) use say;
+
 /// Why a program ends before its end.
 #[derive(Debug)]
 pub enum Stop {
@@ -95,10 +104,14 @@ impl CephArguments {
             (Some(list), _) => list.clone(),
             (None, Ok(list)) => list,
             (None, Err(_)) => {
-                let (name, home) = (cluster.unwrap_or("ceph"), env::var("HOME").unwrap_or_default());
-                format!("/etc/ceph/{name}.conf,{home}/.ceph/{name}.conf,{name}.conf")
+                let name = cluster.unwrap_or("ceph");
+                format!("/etc/ceph/{name}.conf,$home/.ceph/{name}.conf,{name}.conf")
             }
         };
+        let mut list = list.replace("$home", &env::var("HOME").unwrap_or_default());
+        if let Some(name) = cluster {
+            list = list.replace("$cluster", name);
+        }
         let can_be_read =
             |path: &PathBuf| File::open(path).is_ok_and(|file| file.metadata().is_ok_and(|it| !it.is_dir()));
         let file = list.split([',', ';']).map(|path| PathBuf::from(path.trim())).find(can_be_read);
@@ -114,7 +127,7 @@ impl CephArguments {
                 return Err(Stop::Exit(1, message));
             }
             None => {
-                eprintln!("did not load config file, using default settings.");
+                say!("did not load config file, using default settings.");
                 builder.cluster_name(cluster.unwrap_or("ceph")).no_config_file()
             }
         };
@@ -159,7 +172,7 @@ pub fn connect(builder: &ClusterBuilder, refusal: impl FnOnce(i32) -> Stop) -> R
     builder.connect().map_err(|error| match error.operation() {
         "read configuration file" => Stop::Exit(1, format!("global_init: error reading config file. {error}")),
         "look up monitor" => {
-            eprintln!("unable to parse addrs in '{}'", error.object().unwrap_or_default());
+            say!("unable to parse addrs in '{}'", error.object().unwrap_or_default());
             refusal(errno(&error))
         }
         _ => refusal(errno(&error)),

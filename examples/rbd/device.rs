@@ -9,7 +9,7 @@ use rbd::rados::ClusterBuilder;
 use serde::ser::{Serialize, Serializer};
 
 use crate::arguments::{Arguments, Command, FORMAT, IMAGE, Opt, SNAPSHOT, Takes};
-use crate::ceph_arguments::{Stop, errno, strerror};
+use crate::ceph_arguments::{Stop, errno, say, strerror};
 use crate::format::Format;
 use crate::spec::{Names, invalid};
 
@@ -125,7 +125,7 @@ fn unmap(arguments: &Arguments, builder: &ClusterBuilder) -> Result<(), Stop> {
             }
             let spec = names.spec();
             if let Ok([first, _, ..]) = spec.as_ref().map(|spec| krbd.find(spec).unwrap_or_default()).as_deref() {
-                eprintln!("rbd: {names}: mapped more than once, unmapping {} only", first.node.display());
+                say!("rbd: {names}: mapped more than once, unmapping {} only", first.node.display());
             }
             spec.and_then(|spec| krbd.unmap(spec, &options))
         }
@@ -140,11 +140,11 @@ fn unmap(arguments: &Arguments, builder: &ClusterBuilder) -> Result<(), Stop> {
                 format!("{names}: not a mapped image or snapshot")
             }
             _ => {
-                eprintln!("rbd: sysfs write failed");
+                say!("rbd: sysfs write failed");
                 return failed("rbd: unmap failed", &error);
             }
         };
-        eprintln!("rbd: {why}");
+        say!("rbd: {why}");
         invalid(format!("unmap failed: {}", strerror(libc::EINVAL)))
     })
 }
@@ -158,7 +158,7 @@ fn unmap_options(arguments: &Arguments) -> Result<UnmapOptions, Stop> {
                 // Nothing here waits for udev.
                 "udev" | "noudev" => {}
                 word => {
-                    eprintln!("rbd: unknown unmap option '{word}'");
+                    say!("rbd: unknown unmap option '{word}'");
                     return Err(invalid("couldn't parse unmap options"));
                 }
             }

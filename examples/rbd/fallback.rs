@@ -4,6 +4,8 @@ use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
+use crate::ceph_arguments::say;
+
 const VARIABLE: &str = "RBD_FALLBACK";
 
 /// Becomes the program that `RBD_FALLBACK` names, with the same arguments; or says what is refused.
@@ -12,9 +14,9 @@ pub fn hand_over(what: &str) -> ExitCode {
         Some(program) => {
             // Without the variable: it may be this very program.
             let error = Command::new(&program).args(env::args_os().skip(1)).env_remove(VARIABLE).exec();
-            eprintln!("rbd: {what}: {VARIABLE}={}: {error}", program.display());
+            say!("rbd: {what}: {VARIABLE}={}: {error}", program.display());
         }
-        None => eprintln!("rbd: {what}: not supported by this program; {VARIABLE} can name one that does it"),
+        None => say!("rbd: {what}: not supported by this program; {VARIABLE} can name one that does it"),
     }
     ExitCode::FAILURE
 }

@@ -9,9 +9,9 @@
 //! which the original drops.
 //!
 //! What differs: log lines of librados and librbd, which the original has on its standard error, are not printed, nor what
-//! it has on its standard output of a monitor's name that nobody knows. Values of map options that the kernel would
-//! refuse are refused before the image is looked for, and `fsid` is taken with its dashes only. Where the original ends
-//! by an assertion, this program does by a message.
+//! it has on its standard output of a monitor's name that nobody knows. Why the kernel's module cannot be loaded is said
+//! in other words. Values of map options that the kernel would refuse are refused before the image is looked for, and
+//! `fsid` is taken with its dashes only. Where the original ends by an assertion, this program does by a message.
 
 mod arguments;
 #[path = "../ceph_arguments/mod.rs"]
@@ -29,7 +29,7 @@ mod xml;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
-use ceph_arguments::{CephArguments, Stop};
+use ceph_arguments::{CephArguments, Stop, say};
 use rbd::Cluster;
 use rbd::rados::ClusterBuilder;
 
@@ -57,7 +57,7 @@ fn run(given: &[String]) -> Result<(), Stop> {
         done if !is_user_in(given) || is_user_in(&ceph.rest) => done,
         Err(Stop::Exit(code, message)) => Err(Stop::Exit(code, format!("{message}\n{USER_IS_DEPRECATED}"))),
         Ok(()) => {
-            eprintln!("{USER_IS_DEPRECATED}");
+            say!("{USER_IS_DEPRECATED}");
             Ok(())
         }
     }
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Stop::Exit(code, message)) => {
-            eprintln!("{message}");
+            say!("{message}");
             // The system keeps the low eight bits.
             ExitCode::from(code as u8)
         }

@@ -6,7 +6,7 @@ use rbd::rados::ClusterBuilder;
 use rbd::{ErrorKind, Features, Image};
 
 use crate::arguments::{Arguments, Command, IMAGE, Opt, SNAPSHOT, Takes};
-use crate::ceph_arguments::{Stop, errno};
+use crate::ceph_arguments::{Stop, errno, say};
 use crate::device::{self, failed};
 use crate::format::print_line;
 use crate::spec::{Names, invalid};
@@ -33,7 +33,7 @@ fn run(arguments: &Arguments, builder: &ClusterBuilder) -> Result<(), Stop> {
     let mut names = Names::of(arguments, true)?;
     let options = options(arguments)?;
     for quiesce in ["quiesce", "quiesce-hook"].into_iter().filter(|option| arguments.has(option)) {
-        eprintln!("rbd: warning: {quiesce} is not supported");
+        say!("rbd: warning: {quiesce} is not supported");
     }
 
     let cluster = crate::connect(builder)?;
@@ -49,14 +49,14 @@ fn run(arguments: &Arguments, builder: &ClusterBuilder) -> Result<(), Stop> {
     let defaults = defaults.map_err(|error| option_error("couldn't parse default map options", &error))?;
     let request = Attach::new(&cluster, &krbd).request(&spec, &options.or(&defaults));
     let request = request.map_err(|error| {
-        eprintln!("rbd: {error}");
+        say!("rbd: {error}");
         failed("rbd: map failed", &error)
     })?;
     if let Some(first) = krbd.find(&spec).unwrap_or_default().first() {
-        eprintln!("rbd: warning: image already mapped as {}", first.node.display());
+        say!("rbd: warning: image already mapped as {}", first.node.display());
     }
     if let Err(error) = krbd.load_module() {
-        eprintln!("rbd: {error}");
+        say!("rbd: {error}");
     }
     let device = krbd.map(&request).map_err(|error| {
         explain(&error, &krbd, &image, &names, &cluster.config("rbd_default_pool").unwrap_or_default());
@@ -93,22 +93,22 @@ fn parse(text: &str) -> rbd::Result<MapOptions> {
 
 /// The library's hint has the original's words.
 fn option_error(what: &str, error: &rbd::Error) -> Stop {
-    eprintln!("rbd: {}", error.hint().unwrap_or_default());
+    say!("rbd: {}", error.hint().unwrap_or_default());
     invalid(what)
 }
 
 /// Says at which step it failed, and what can be done about it. The hints are on the standard output, as the original's.
 fn explain(error: &rbd::Error, krbd: &Krbd, image: &Image, names: &Names, default_pool: &str) {
     match (error.kind(), error.stage()) {
-        (ErrorKind::NoMonitor, _) => eprintln!("rbd: failed to get mon address (possible ms_mode mismatch)"),
+        (ErrorKind::NoMonitor, _) => say!("rbd: failed to get mon address (possible ms_mode mismatch)"),
         (ErrorKind::NodeUnusable, _) => {
             let node = error.object().unwrap_or_default();
-            eprintln!("rbd: mapping succeeded but {node} is not accessible, is host /dev mounted?");
+            say!("rbd: mapping succeeded but {node} is not accessible, is host /dev mounted?");
         }
         (ErrorKind::ModuleNotLoaded, _) | (_, Some(Stage::Open | Stage::Write)) => {
-            eprintln!("rbd: sysfs write failed");
+            say!("rbd: sysfs write failed");
         }
-        _ => eprintln!("rbd: {error}"),
+        _ => say!("rbd: {error}"),
     }
     if errno(error) == libc::ENXIO && image.id().is_ok_and(|id| id.is_some()) {
         let what = what_to_disable(krbd, image, names, default_pool);

@@ -8,7 +8,7 @@ use rbd::{ErrorKind, Image, Watcher};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::arguments::{Arguments, Command, FORMAT, IMAGE};
-use crate::ceph_arguments::{Stop, errno, strerror};
+use crate::ceph_arguments::{Stop, errno, say, strerror};
 use crate::format::Format;
 use crate::spec::Names;
 
@@ -35,18 +35,18 @@ impl Status {
         let failed = |error| Stop::Exit(errno(&error), format!("rbd: show status failed: {}", strerror(errno(&error))));
         let watchers = image.watchers().map_err(failed)?;
         let migration = image.migration().unwrap_or_else(|error| {
-            eprintln!("rbd: getting migration status failed: {}", strerror(errno(&error)));
+            say!("rbd: getting migration status failed: {}", strerror(errno(&error)));
             None
         });
         let cache = image.persistent_cache().unwrap_or_else(|error| {
             let what = "rbd: parsing persistent cache state failed";
             match (error.kind(), error.hint()) {
-                (ErrorKind::InvalidData, Some(hint)) => eprintln!("{what}: {hint}"),
-                (ErrorKind::InvalidData, None) => eprintln!("{what}"),
+                (ErrorKind::InvalidData, Some(hint)) => say!("{what}: {hint}"),
+                (ErrorKind::InvalidData, None) => say!("{what}"),
                 _ => {
-                    eprintln!("rbd: getting persistent cache state failed: {}", strerror(errno(&error)));
+                    say!("rbd: getting persistent cache state failed: {}", strerror(errno(&error)));
                     // The original goes on to parse an empty text.
-                    eprintln!("{what}");
+                    say!("{what}");
                 }
             }
             None

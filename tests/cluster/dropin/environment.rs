@@ -78,6 +78,45 @@ fn without_a_configuration_file_both_go_on_with_the_defaults() {
     assert_eq!(ours.2[0], "did not load config file, using default settings.");
 }
 
+#[test]
+fn the_configuration_file_is_found_by_the_cluster_and_the_home() {
+    let pool = prepare(&["create --size 8M %/i"]);
+    let home = std::env::temp_dir().join(unique("home"));
+    std::fs::create_dir_all(home.join(".ceph")).unwrap();
+    for name in ["ceph.conf", "other.conf"] {
+        std::fs::copy(TestCluster::shared().conf(), home.join(".ceph").join(name)).unwrap();
+    }
+    for line in [
+        "info %/i",
+        "info %/i --cluster other",
+        "info %/i -c HOME/.ceph/$cluster.conf --cluster other",
+        "info %/i -c /none,$home/.ceph/ceph.conf",
+        "info %/i -c HOME/.ceph/$name.conf",
+        "info %/i -c ~/.ceph/ceph.conf",
+    ] {
+        let words = words(&pool, &line.replace("HOME", home.to_str().unwrap()));
+        let in_home = |program: &Path| {
+            let mut command = TestCluster::shared().command(program.to_str().unwrap(), &words);
+            said(command.env("CEPH_ARGS", QUIET).env("HOME", &home).env_remove("CEPH_CONF"))
+        };
+        assert_eq!(in_home(&example("rbd")), in_home(Path::new("rbd")), "{line}");
+    }
+    std::fs::remove_dir_all(&home).unwrap();
+}
+
+#[test]
+fn messages_that_cannot_be_written_change_nothing() {
+    let full = || std::fs::File::create("/dev/full").unwrap();
+    for line in ["info none", "info --bad", "--user admin device list", "snap ls i"] {
+        let status = |program: &Path| {
+            let mut command = TestCluster::shared().command(program.to_str().unwrap(), line.split(' '));
+            command.env("CEPH_ARGS", QUIET).stdout(full()).stderr(full()).status().unwrap().code()
+        };
+        let ours = status(&example("rbd"));
+        assert!(ours == status(Path::new("rbd")) || line == "snap ls i" && ours == Some(1), "{line}: {ours:?}");
+    }
+}
+
 /// C does not tell what is wrong in which line, as the original does.
 #[test]
 fn a_configuration_file_that_cannot_be_parsed_ends_both_with_the_same_status() {
