@@ -121,9 +121,13 @@ fn what_to_disable(krbd: &Krbd, image: &Image, names: &Names, default_pool: &str
     let (Ok(Some(supported)), Ok(features)) = (krbd.supported_features(), image.features()) else {
         return "Try disabling features unsupported by the kernel with \"rbd feature disable\".".into();
     };
-    let listed = |features: Features| features.names().map(|name| format!(" {name}")).collect::<String>();
+    let listed = |features: Features| {
+        // The original has no name for this one.
+        let named = features.difference(Features::DIRTY_CACHE);
+        named.names().map(|name| format!(" {name}")).collect::<String>()
+    };
     let unsupported = features.difference(supported);
-    // `rbd feature disable` refuses the last two; the original names them all the same.
+    // `rbd feature disable` refuses the last two; the original advises it all the same.
     let changeable = Features::MUTABLE | Features::DISABLE_ONLY | Features::NON_PRIMARY | Features::DIRTY_CACHE;
     let immutable = unsupported.difference(changeable);
     if !immutable.is_empty() {
