@@ -10,24 +10,28 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rbd::krbd::{Credentials, Krbd, MapRequest, NodePolicy, UnmapOptions, helper_main};
+use rbd::krbd::{Credentials, Krbd, MapRequest, NodePolicy, Stage, UnmapOptions, helper_main};
 
 fn main() {
     helper_main();
     // As in many a program that is to end when its reader does. What std makes of it would hide a fault.
     // SAFETY: signal(2) with a disposition that is no function.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let tests: [(&str, fn()); 11] = [
+    let tests: [(&str, fn()); 12] = [
         ("a_helper_has_nothing_of_its_program_but_the_socket", a_helper_has_nothing_of_its_program_but_the_socket),
         ("nor_has_it_where_there_is_no_close_range", nor_has_it_where_there_is_no_close_range),
         ("helpers_end_with_the_last_clone_and_leave_no_zombie", helpers_end_with_the_last_clone_and_leave_no_zombie),
         ("an_idle_helper_that_is_killed_is_followed_by_another", an_idle_helper_that_is_killed_is_followed_by_another),
-        ("a_helper_that_is_killed_at_work_is_an_error", a_helper_that_is_killed_at_work_is_an_error),
+        (
+            "a_helper_that_is_killed_at_work_is_an_error_unless_it_was_done",
+            a_helper_that_is_killed_at_work_is_an_error_unless_it_was_done,
+        ),
         ("a_helper_maps_and_is_there_for_the_next", a_helper_maps_and_is_there_for_the_next),
         ("of_many_helpers_a_few_stay", of_many_helpers_a_few_stay),
         ("paths_from_the_working_directory_are_the_programs", paths_from_the_working_directory_are_the_programs),
         ("a_forked_process_has_helpers_of_its_own", a_forked_process_has_helpers_of_its_own),
         ("a_program_with_capabilities_of_its_file_helps_nobody", a_program_with_capabilities_of_its_file_helps_nobody),
+        ("without_a_thread_nothing_is_done", without_a_thread_nothing_is_done),
         ("a_program_that_ignores_its_children_loads_the_module", a_program_that_ignores_its_children_loads_the_module),
     ];
     for (name, test) in tests {
@@ -174,18 +178,25 @@ fn an_idle_helper_that_is_killed_is_followed_by_another() {
     }
 }
 
-fn a_helper_that_is_killed_at_work_is_an_error() {
+fn a_helper_that_is_killed_at_work_is_an_error_unless_it_was_done() {
     let host = Host::new();
     let fifo = host.fifo("remove_single_major");
     let krbd = host.krbd();
-    let error = std::thread::scope(|scope| {
-        let unmap = scope.spawn(|| krbd.unmap(3, &UnmapOptions::new()).unwrap_err());
-        let helper =
-            until(|| helpers().pop().filter(|pid| fs::read_dir(format!("/proc/{pid}/task")).unwrap().count() > 1));
-        kill(helper);
-        unmap.join().unwrap()
-    });
+    let unmap_and_kill = |meanwhile: &dyn Fn()| {
+        std::thread::scope(|scope| {
+            let unmap = scope.spawn(|| krbd.unmap(3, &UnmapOptions::new()).map(drop));
+            let is_at_work = |pid: &u32| fs::read_dir(format!("/proc/{pid}/task")).unwrap().count() > 1;
+            let helper = until(|| helpers().pop().filter(is_at_work));
+            meanwhile();
+            kill(helper);
+            unmap.join().unwrap()
+        })
+    };
+    let error = unmap_and_kill(&|| ()).unwrap_err();
     assert!(format!("{error:#}").contains("the helper process ended without an answer"), "{error:#}");
+    // What is gone then was unmapped.
+    unmap_and_kill(&|| fs::remove_dir_all(host.bus().join("devices/3")).unwrap()).unwrap();
+    host.add(3);
     fs::remove_file(fifo).unwrap();
     unmap(&krbd);
     assert_eq!(host.written(), "3");
@@ -283,18 +294,18 @@ fn a_forked_process_has_helpers_of_its_own() {
 
 fn nor_has_it_where_there_is_no_close_range() {
     in_child(|| {
-        refuse(libc::SYS_close_range);
+        refuse(libc::SYS_close_range, libc::ENOSYS);
         a_helper_has_nothing_of_its_program_but_the_socket();
     });
 }
 
-/// ENOSYS for this system call, as of an older kernel, here and in what is started from now on.
-fn refuse(call: libc::c_long) {
+/// This errno of this system call, here and in what is started from now on.
+fn refuse(call: libc::c_long, errno: i32) {
     let filter = |code, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let mut filters = [
         filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0), // seccomp_data.nr
         filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
-        filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+        filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
         filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: filters.len() as u16, filter: filters.as_mut_ptr() };
@@ -340,6 +351,18 @@ fn a_program_with_capabilities_of_its_file_helps_nobody() {
             assert_eq!(greeted.is_ok(), serves, "{greeted:?}");
         });
     }
+}
+
+fn without_a_thread_nothing_is_done() {
+    let host = Host::new();
+    in_child(|| {
+        refuse(libc::SYS_clone3, libc::EAGAIN);
+        let options = UnmapOptions::new().deadline(Duration::from_secs(60));
+        let error = host.krbd().unmap(3, &options).unwrap_err();
+        assert_eq!((error.errno(), error.stage()), (Some(libc::EAGAIN), Some(Stage::Preflight)));
+        assert!(error.to_string().contains("too many threads"), "{error}");
+        assert_eq!(host.written(), "");
+    });
 }
 
 fn a_program_that_ignores_its_children_loads_the_module() {

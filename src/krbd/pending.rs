@@ -56,7 +56,8 @@ impl<T: Send + 'static> Pending<T> {
             shared.changed.notify_all();
         };
         without_signals(|| std::thread::Builder::new().name(name.into()).spawn(thread))
-            .map_err(|error| Error::from_io("start a thread", error).with_object(name).at(Stage::Preflight))?;
+            .map_err(|error| Error::from_io("start a thread", error).with_object(name).at(Stage::Preflight))
+            .map_err(|error| error.with_hint("nothing was done; this process or its user has too many threads"))?;
         Ok(pending)
     }
 
