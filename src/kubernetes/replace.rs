@@ -11,7 +11,7 @@ use crate::error::Result;
 /// What to do, in this order, so that a volume comes again with another manifest, and nothing in the store is lost.
 ///
 /// It is advice: commands for a person, and the manifest that they apply.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Replacement {
     /// The steps, in order.
@@ -67,6 +67,13 @@ impl Replacement {
         let claim = new.claim_manifest().map(|claim| yaml::write(&claim)).transpose()?;
         let manifest = [Some(new.to_yaml()?), claim].into_iter().flatten().collect::<Vec<_>>().join("---\n");
         Ok(Self { steps, manifest })
+    }
+}
+
+/// The steps alone: in the manifest of an old driver's volume there are keys.
+impl fmt::Debug for Replacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replacement").field("steps", &self.steps).finish_non_exhaustive()
     }
 }
 

@@ -39,7 +39,7 @@ impl CommandOutput {
     ///
     /// # Errors
     ///
-    /// `InvalidData` where it is none, or not of this shape.
+    /// `InvalidData` where it is none, or not of this shape; what caused it may quote a value of the output.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_slice(&self.data)
             .map_err(|error| Error::new(ErrorKind::InvalidData, "read answer of command").with_source(error))

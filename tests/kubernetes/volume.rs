@@ -150,7 +150,11 @@ fn a_volume_is_replaced_in_an_order_that_loses_nothing() {
 #[test]
 fn a_key_among_the_options_is_not_in_debug() {
     let keys = json!({ "flexVolume": { "driver": "alicloud/oss", "options": { "akSecret": "topsecret" } } });
-    assert_eq!(format!("{:?}", volume(keys)), r#"VolumeManifest("v")"#);
+    let volume = volume(keys);
+    assert_eq!(format!("{volume:?}"), r#"VolumeManifest("v")"#);
+    let replacement = Replacement::new(&volume, &volume).unwrap();
+    assert!(replacement.manifest.contains("topsecret"), "it would be lost: {replacement}");
+    assert!(!format!("{replacement:?}").contains("topsecret"));
 }
 
 #[test]
