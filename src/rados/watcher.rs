@@ -94,25 +94,38 @@ pub(crate) fn wait_until_unwatched(
     mut list: impl FnMut(Duration) -> Result<Vec<Watcher>>,
 ) -> Result<()> {
     let deadline = Deadline::after(Some(allowed));
-    let mut watched: Vec<Watcher> = Vec::new();
+    let left = look_until_none(deadline, exclude, || list(deadline.left().unwrap_or(allowed)))?;
+    if left.is_empty() {
+        return Ok(());
+    }
+    let error = Error::new(ErrorKind::TimedOut, "wait until nobody watches").with_object(object);
+    Err(error.with_details(Details::Watchers(left)))
+}
+
+/// Looks again and again until nobody is there but those whom `exclude` picks, or the time is over: then it returns who
+/// is left.
+pub(crate) fn look_until_none<T>(
+    deadline: Deadline,
+    exclude: impl Fn(&T) -> bool,
+    mut look: impl FnMut() -> Result<Vec<T>>,
+) -> Result<Vec<T>> {
+    let mut left = Vec::new();
     loop {
-        match list(deadline.left().unwrap_or(allowed)) {
+        match look() {
             // The deadline passed over this look: those of the one before are left.
-            Err(error) if error.kind() == ErrorKind::TimedOut && !watched.is_empty() => {}
-            watchers => {
-                watched = watchers?;
-                watched.retain(|watcher| !exclude(watcher));
-                if watched.is_empty() {
-                    return Ok(());
+            Err(error) if error.kind() == ErrorKind::TimedOut && !left.is_empty() => {}
+            found => {
+                left = found?;
+                left.retain(|found| !exclude(found));
+                if left.is_empty() {
+                    return Ok(left);
                 }
             }
         }
         std::thread::sleep(POLL.min(deadline.left().unwrap_or(POLL)));
         // There is no time for another look.
         if deadline.is_over() {
-            return Err(Error::new(ErrorKind::TimedOut, "wait until nobody watches")
-                .with_object(object)
-                .with_details(Details::Watchers(watched)));
+            return Ok(left);
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::holder::Holders;
 use crate::image::{Image, ImageInfo};
 use crate::krbd::{Device, Krbd};
 use crate::name::{HeaderObject, ImageId, ImageSpec};
+use crate::rados::watcher::look_until_none;
 use crate::rados::{Cluster, NotifyReply, Pool};
 use crate::watcher::Watcher;
 
@@ -133,25 +134,12 @@ impl Survey {
         let image = pool.open_read_only(spec.image().clone())?;
         let info = image.until(deadline).info()?;
         let known = self.known(deadline, info.mirroring.is_some(), &mut Vec::new());
-        let mut left = Vec::new();
-        loop {
-            match self.users(&image, &info, &known, deadline) {
-                // The deadline passed over this look: those of the one before are left.
-                Err(error) if error.kind() == ErrorKind::TimedOut && !left.is_empty() => {}
-                users => {
-                    left = users?;
-                    left.retain(|client| !exclude(client));
-                    if left.is_empty() {
-                        return Ok(());
-                    }
-                }
-            }
-            std::thread::sleep(POLL.min(deadline.left().unwrap_or(POLL)));
-            if deadline.is_over() {
-                let error = Error::new(ErrorKind::TimedOut, "wait until nobody uses image").with_object(spec);
-                return Err(error.with_details(Details::Clients(left)));
-            }
+        let left = look_until_none(deadline, exclude, || self.users(&image, &info, &known, deadline))?;
+        if left.is_empty() {
+            return Ok(());
         }
+        let error = Error::new(ErrorKind::TimedOut, "wait until nobody uses image").with_object(spec);
+        Err(error.with_details(Details::Clients(left)))
     }
 
     fn users(&self, image: &Image, info: &ImageInfo, known: &Known, deadline: Deadline) -> Result<Vec<Client>> {
@@ -223,9 +211,6 @@ impl Survey {
         mapping.holders = seen(search.run().map(Some), Part::Holders, unseen);
     }
 }
-
-/// How often a wait looks again.
-const POLL: Duration = Duration::from_millis(200);
 
 /// How long a part may take that is not sure to end: the search for holders of one device, and that for mirror daemons.
 const SEARCH: Duration = Duration::from_secs(5);
