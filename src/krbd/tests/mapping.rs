@@ -235,7 +235,7 @@ fn a_deadline_hands_back_the_map_that_goes_on() {
         fs::write(bus.join("devices/3/config_info"), request).unwrap();
         Ok(())
     });
-    let error = krbd.map(&request("p/i").deadline(Duration::from_millis(20))).unwrap_err();
+    let error = krbd.map(&request("p/i").deadline(Duration::from_millis(200))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     let Details::PendingMap(pending) = error.details() else { panic!("{error:?}") };
     assert!(pending.wait(Some(Duration::ZERO)).is_none());
@@ -259,7 +259,7 @@ fn a_map_that_was_discarded_is_unmapped_when_it_completes() {
         fs::write(bus.join("devices/3/config_info"), request).unwrap();
         Ok(())
     });
-    let error = krbd.map(&request("p/i").deadline(Duration::from_millis(20))).unwrap_err();
+    let error = krbd.map(&request("p/i").deadline(Duration::from_millis(200))).unwrap_err();
     let Details::PendingMap(pending) = error.details() else { panic!("{error:?}") };
     assert!(pending.discard());
     release.send(()).unwrap();
@@ -344,7 +344,7 @@ fn a_discarded_map_that_cannot_be_undone_is_an_error() {
         map(bus, 3, request);
         fs::write(bus.join("devices/3/config_info"), request)
     });
-    let error = krbd.map(&request("p/i").deadline(Duration::from_millis(20))).unwrap_err();
+    let error = krbd.map(&request("p/i").deadline(Duration::from_millis(200))).unwrap_err();
     let Details::PendingMap(pending) = error.details() else { panic!("{error:?}") };
     assert!(pending.discard());
     release.send(()).unwrap();

@@ -44,7 +44,7 @@ fn busy_for_good_ends_after_the_retries() {
         assert_eq!(*error.details(), Details::Attempts(attempts));
     }
     // A deadline does not change what it is.
-    let error = krbd.unmap(5, &UnmapOptions::new().deadline(Duration::from_millis(100))).unwrap_err();
+    let error = krbd.unmap(5, &UnmapOptions::new().deadline(Duration::from_millis(500))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy, "{error:?}");
     let error = krbd.unmap(5, &UnmapOptions::new().deadline(Duration::ZERO)).unwrap_err();
     assert_eq!((error.kind(), error.details()), (ErrorKind::TimedOut, &Details::Attempts(0)));
@@ -167,18 +167,21 @@ fn force_is_a_word_after_the_id() {
 #[test]
 fn a_removal_that_hangs_frees_the_caller_and_the_next_is_told_that_it_goes_on() {
     let host = several();
-    let (release, released) = mpsc::channel::<()>();
+    let ((begin, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
     let (first, released) = (AtomicU32::new(0), Mutex::new(released));
     let krbd = host.with_kernel(move |_, _, _| {
         if first.fetch_add(1, Ordering::Relaxed) > 0 {
             return errno(libc::EINPROGRESS);
         }
+        begin.send(()).unwrap();
         released.lock().unwrap().recv().unwrap();
         Ok(())
     });
-    let error = krbd.unmap(5, &UnmapOptions::new().deadline(Duration::from_millis(20))).unwrap_err();
+    let error = krbd.unmap(5, &UnmapOptions::new().deadline(Duration::from_millis(200))).unwrap_err();
     assert_eq!((error.kind(), error.stage()), (ErrorKind::TimedOut, Some(Stage::Write)));
     let Details::PendingUnmap(pending) = error.details() else { panic!("{error:?}") };
+    // On a busy host the deadline may pass before its thread has come so far.
+    begun.recv().unwrap();
     let next = krbd.unmap(5, &UnmapOptions::new()).unwrap_err();
     assert_eq!((next.kind(), next.errno()), (ErrorKind::AlreadyRemoving, Some(libc::EINPROGRESS)));
     release.send(()).unwrap();
