@@ -14,10 +14,13 @@ use rbd::krbd::{Credentials, Krbd, MapRequest, NodePolicy, Stage, UnmapOptions, 
 
 fn main() {
     helper_main();
+    if let Some(root) = std::env::args_os().nth(1).filter(|root| Path::new(root).join("sys").is_dir()) {
+        return replace_and_unmap(Path::new(&root));
+    }
     // As in many a program that is to end when its reader does. What std makes of it would hide a fault.
     // SAFETY: signal(2) with a disposition that is no function.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let tests: [(&str, fn()); 12] = [
+    let tests: [(&str, fn()); 14] = [
         ("a_helper_has_nothing_of_its_program_but_the_socket", a_helper_has_nothing_of_its_program_but_the_socket),
         ("nor_has_it_where_there_is_no_close_range", nor_has_it_where_there_is_no_close_range),
         ("helpers_end_with_the_last_clone_and_leave_no_zombie", helpers_end_with_the_last_clone_and_leave_no_zombie),
@@ -31,6 +34,11 @@ fn main() {
         ("paths_from_the_working_directory_are_the_programs", paths_from_the_working_directory_are_the_programs),
         ("a_forked_process_has_helpers_of_its_own", a_forked_process_has_helpers_of_its_own),
         ("a_program_with_capabilities_of_its_file_helps_nobody", a_program_with_capabilities_of_its_file_helps_nobody),
+        (
+            "a_program_that_was_replaced_while_it_runs_has_helpers",
+            a_program_that_was_replaced_while_it_runs_has_helpers,
+        ),
+        ("without_descriptors_nothing_is_done_and_none_is_lost", without_descriptors_nothing_is_done_and_none_is_lost),
         ("without_a_thread_nothing_is_done", without_a_thread_nothing_is_done),
         ("a_program_that_ignores_its_children_loads_the_module", a_program_that_ignores_its_children_loads_the_module),
     ];
@@ -69,8 +77,7 @@ impl Host {
     }
 
     fn krbd(&self) -> Krbd {
-        let root = self.0.path();
-        Krbd::with_roots(root.join("sys"), root.join("dev"), "/proc").detached()
+        krbd_of(self.0.path())
     }
 
     /// A file of the bus to which nothing can be written until somebody reads.
@@ -87,6 +94,10 @@ impl Host {
         fs::write(file, "").unwrap();
         written
     }
+}
+
+fn krbd_of(root: &Path) -> Krbd {
+    Krbd::with_roots(root.join("sys"), root.join("dev"), "/proc").detached()
 }
 
 fn unmap(krbd: &Krbd) {
@@ -351,6 +362,47 @@ fn a_program_with_capabilities_of_its_file_helps_nobody() {
             assert_eq!(greeted.is_ok(), serves, "{greeted:?}");
         });
     }
+}
+
+/// As by an upgrade: the helper is of the same version as the program for all that.
+fn a_program_that_was_replaced_while_it_runs_has_helpers() {
+    let host = Host::new();
+    let program = host.0.path().join("program");
+    fs::copy("/proc/self/exe", &program).unwrap();
+    assert!(Command::new(&program).arg(host.0.path()).status().unwrap().success());
+    assert_eq!((host.written().as_str(), fs::read_to_string(program).unwrap().as_str()), ("3", "another version"));
+}
+
+/// What such a program does.
+fn replace_and_unmap(root: &Path) {
+    fs::write(root.join("new"), "another version").unwrap();
+    fs::rename(root.join("new"), root.join("program")).unwrap();
+    unmap(&krbd_of(root));
+}
+
+fn without_descriptors_nothing_is_done_and_none_is_lost() {
+    let host = Host::new();
+    in_child(|| {
+        // SAFETY: setrlimit(2) reads the struct.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &libc::rlimit { rlim_cur: 64, rlim_max: 64 }) }, 0);
+        let fill = || std::iter::from_fn(|| fs::File::open("/").ok()).collect::<Vec<_>>();
+        let most = fill().len();
+        // Enough to read sysfs with, and for some of what a helper needs.
+        let results = (3..10).map(|free| {
+            let mut files = fill();
+            files.truncate(most - free);
+            let result = host.krbd().unmap(3, &UnmapOptions::new());
+            drop(files);
+            assert_eq!(fill().len(), most);
+            if let Err(error) = &result {
+                assert_eq!((error.errno(), error.stage()), (Some(libc::EMFILE), Some(Stage::Preflight)), "{error}");
+                assert_eq!(host.written(), "");
+            }
+            result.is_ok()
+        });
+        let results: Vec<_> = results.collect();
+        assert!(!results[0] && results[6], "{results:?}");
+    });
 }
 
 fn without_a_thread_nothing_is_done() {

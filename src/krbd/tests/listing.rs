@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 #[test]
@@ -208,4 +210,33 @@ fn a_size_is_waited_for() {
     });
     fs::remove_dir_all(host.directory(0)).unwrap();
     assert_eq!(wait(Duration::from_secs(60), 7).unwrap_err().kind(), ErrorKind::NotMapped);
+}
+
+/// Numbers that are too large, words that are cut off, bytes that are no text.
+fn any_value() -> impl Strategy<Value = Vec<u8>> {
+    let text =
+        "-?[0-9]{1,30}|0x[0-9a-fz]{0,20}|client[.]?[0-9]{0,25}|([a-z_]{1,9} [0-9]{0,25}\n){0,9}|[^ ]* [^ ]* [^ ]*";
+    prop_oneof![text.prop_map(String::into_bytes), prop::collection::vec(any::<u8>(), 0..64)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn nothing_that_sysfs_shows_makes_reading_it_panic(values in prop::collection::vec(any_value(), 17)) {
+        let host = Host::new();
+        host.add(0, FSID_1, ["p", "", "i", "-"]);
+        let mut attributes: Vec<_> = fs::read_dir(host.directory(0)).unwrap().map(|file| file.unwrap().path()).collect();
+        attributes.push(host.directory(0).join("config_info"));
+        attributes.sort();
+        for (attribute, value) in attributes.iter().zip(&values) {
+            fs::write(attribute, value).unwrap();
+        }
+        let krbd = host.krbd();
+        for device in krbd.list().unwrap() {
+            let _ = format!("{device} {device:?} {:?} {:?}", device.spec(), device.origin().map(|origin| origin.liveness()));
+            let _ = device.config.as_ref().map(|config| (config.options(), config.unknown_options().count()));
+            let _ = krbd.link(&device);
+            prop_assert!(device.is_same_mapping(&device));
+        }
+    }
 }

@@ -244,6 +244,16 @@ fn a_deadline_hands_back_the_map_that_goes_on() {
 }
 
 #[test]
+fn a_deadline_that_is_over_maps_nothing_and_one_beyond_the_clock_is_none() {
+    let host = Host::new();
+    let krbd = mapping_kernel(&host);
+    let error = krbd.map(&request("p/i").deadline(Duration::ZERO)).unwrap_err();
+    assert_eq!((error.kind(), error.details()), (ErrorKind::TimedOut, &Details::None));
+    assert_eq!(krbd.list().unwrap(), []);
+    assert_eq!(krbd.map(&request("p/i").deadline(Duration::MAX)).unwrap().id, 0);
+}
+
+#[test]
 fn a_map_that_was_discarded_is_unmapped_when_it_completes() {
     let host = Host::new();
     let (release, released) = mpsc::channel::<()>();
