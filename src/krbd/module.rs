@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Whether the kernel has the rbd driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum ModuleState {
     /// There is no rbd bus: the module is not loaded, and nothing can be mapped.
     NotLoaded,

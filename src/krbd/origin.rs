@@ -31,6 +31,7 @@ pub struct Origin {
 
 /// Whether the process of an [`Origin`] lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum Liveness {
     /// It lives.
     Alive,

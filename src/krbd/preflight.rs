@@ -10,6 +10,7 @@ use crate::thread::without_signals;
 
 /// What stands in the way of a map by this process, each looked at by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Preflight {
     /// The kernel's driver.
@@ -28,6 +29,7 @@ pub struct Preflight {
 
 /// Whether the file that maps can be opened for writing; it was opened, nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum SysfsAccess {
     /// It can.
     Writable,
@@ -43,6 +45,7 @@ pub enum SysfsAccess {
 
 /// Whether a cephx key can be handed to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum KeyRing {
     /// It can.
     Usable,
@@ -56,6 +59,7 @@ pub enum KeyRing {
 
 /// Whether device nodes appear in the node directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum Nodes {
     /// It is the kernel's devtmpfs, where they appear by themselves.
     Devtmpfs,
@@ -67,6 +71,7 @@ pub enum Nodes {
 
 /// Whether this process is in the network namespace of process 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum Network {
     /// It is.
     Initial,

@@ -38,6 +38,7 @@ pub struct UnmapOptions {
 
 /// A mapping that is gone now.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Unmapped {
     /// As it was found, or given.

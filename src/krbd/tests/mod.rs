@@ -3,6 +3,7 @@
 mod helping;
 mod listing;
 mod mapping;
+mod preflight;
 mod requests;
 mod unmapping;
 
