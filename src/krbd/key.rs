@@ -38,6 +38,12 @@ pub(super) fn for_helper<'a>(request: &'a MapRequest, word: &KeyWord<'_>) -> Opt
     }
 }
 
+/// What the keyring of a helper's thread says, where that of this process took the key.
+pub(super) fn refused_in_helper(request: &MapRequest, error: &io::Error) -> Error {
+    let key_type = request.credentials.key_type().ok().flatten().unwrap_or(KeyType::Aes);
+    refused(error, &key_name(&request.credentials.user), key_type)
+}
+
 /// No keyrings, no key type `ceph` in them, or a filter in the way of the call.
 fn is_unavailable(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::ENODEV | libc::EPERM | libc::EACCES))

@@ -169,6 +169,9 @@ impl Krbd {
 
     /// What the kernel's errno means for a map, as far as this host can tell.
     fn explain(&self, request: &MapRequest, BusError(stage, error): BusError, took: Duration) -> Error {
+        if stage == Stage::AddKey {
+            return key::refused_in_helper(request, &error);
+        }
         let errno = error.raw_os_error();
         let failed = Error::from_io(OPERATION, error).with_object(&request.spec).at(stage);
         let Some(errno) = errno else { return failed };

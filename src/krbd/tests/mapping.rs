@@ -225,6 +225,19 @@ fn a_key_that_the_kernel_does_not_take_is_the_stage_of_the_key_and_nothing_is_wr
 }
 
 #[test]
+fn what_the_keyring_of_a_helper_says_is_not_taken_for_the_clusters_word() {
+    let host = Host::new();
+    for number in [libc::EPERM, libc::EDQUOT] {
+        let refuse = move |_: &Path, _: &[u8]| Err(BusError(Stage::AddKey, io::Error::from_raw_os_error(number)));
+        let error = Krbd { bus: Bus(Arc::new(refuse)), ..host.krbd() }.map(&request("p/i")).unwrap_err();
+        assert_eq!(
+            (error.errno(), error.stage(), error.object()),
+            (Some(number), Some(Stage::AddKey), Some("client.admin"))
+        );
+    }
+}
+
+#[test]
 fn a_deadline_hands_back_the_map_that_goes_on() {
     let host = Host::new();
     let (release, released) = mpsc::channel::<()>();
