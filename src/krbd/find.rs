@@ -41,6 +41,7 @@ enum By {
 
 impl Target {
     /// Only mappings from this cluster: two clusters can have the same names, and the same ids.
+    #[must_use]
     pub fn of_cluster(self, fsid: Fsid) -> Self {
         Self { fsid: Some(fsid), ..self }
     }

@@ -23,6 +23,7 @@ use crate::fsid::Fsid;
 /// # Ok::<(), rbd::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[must_use]
 pub struct MapOptions(BTreeMap<&'static str, MapOption>);
 
 /// An option in which two sets differ; `None` where it is not set.

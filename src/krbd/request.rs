@@ -97,6 +97,7 @@ impl Default for NodePolicy {
 /// # Ok::<(), rbd::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
 pub struct MapRequest {
     pub(super) monitors: MonitorAddresses,
     pub(super) credentials: Credentials,

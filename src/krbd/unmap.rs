@@ -29,6 +29,7 @@ pub enum IfSeveral {
 
 /// How to unmap.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct UnmapOptions {
     force: bool,
     busy_retries: u32,
