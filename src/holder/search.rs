@@ -20,6 +20,7 @@ use super::unseen::{ProcessPart, Unseen, UnseenReason};
 use crate::DeviceNumber;
 use crate::deadline::Deadline;
 use crate::error::{Details, Error, ErrorKind, Result};
+use crate::text::has_capability;
 
 const OPERATION: &str = "find holders of device";
 /// `PROC_PID_INIT_INO` in the kernel's `include/linux/proc_ns.h`.
@@ -204,16 +205,9 @@ fn report_limits(host: &Host, readings: &Readings, unseen: &mut Vec<Unseen>) {
         !matches!(hidepid, None | Some(b"0" | b"off" | b"1" | b"noaccess"))
     });
     let status = host.read("thread-self/status").or_else(|_| host.read("self/status")).unwrap_or_default();
-    if hides && !has_capability(&status, CAP_SYS_PTRACE) {
+    if hides && has_capability(&status, CAP_SYS_PTRACE) != Some(true) {
         unseen.push(Unseen::HiddenProcesses);
     }
-}
-
-/// Whether a capability is effective, from the text of `/proc/PID/status`.
-fn has_capability(status: &[u8], capability: u32) -> bool {
-    let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"CapEff:"));
-    let mask = line.and_then(|mask| u64::from_str_radix(std::str::from_utf8(mask).ok()?.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> capability & 1 == 1)
 }
 
 /// Each device's holders before the device itself, and what uses a file system before its mounts.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::cephx_key::CephxKey;
 use super::{Krbd, ModuleState, sys};
+use crate::text::has_capability;
 use crate::thread::without_signals;
 
 /// What stands in the way of a map by this process, each looked at by itself.
@@ -155,13 +156,11 @@ impl fmt::Display for Preflight {
 /// CAP_SYS_ADMIN, and the user namespace that the kernel started with.
 pub(super) fn is_privileged(proc: &Path) -> Option<bool> {
     const CAP_SYS_ADMIN: u32 = 21;
-    let status = fs::read_to_string(proc.join("self/status")).ok()?;
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-    let effective = u64::from_str_radix(effective.trim(), 16).ok()?;
+    let has = has_capability(&fs::read(proc.join("self/status")).ok()?, CAP_SYS_ADMIN)?;
     let map = fs::read_to_string(proc.join("self/uid_map")).ok()?;
     // The initial namespace maps every id to itself, in one line.
     let is_initial = map.split_ascii_whitespace().eq(["0", "0", "4294967295"]);
-    Some(effective >> CAP_SYS_ADMIN & 1 == 1 && is_initial)
+    Some(has && is_initial)
 }
 
 /// A trial on a thread of its own: its keyring goes with it.

@@ -10,7 +10,8 @@ fn seen_with(host: &Host, capabilities: &str, ids: &str, file_system: &str) -> P
         fs::create_dir_all(root.join("proc").join(process).join("ns")).unwrap();
         std::os::unix::fs::symlink(network, root.join("proc").join(process).join("ns/net")).unwrap();
     }
-    fs::write(own.join("status"), format!("Name:\tx\nCapEff:\t{capabilities}\n")).unwrap();
+    // A program may have any name.
+    fs::write(own.join("status"), [b"Name:\t\xff\nCapEff:\t", capabilities.as_bytes(), b"\n"].concat()).unwrap();
     fs::write(own.join("uid_map"), format!("{ids}\n")).unwrap();
     let dev = root.join("dev");
     fs::write(own.join("mountinfo"), format!("1 0 0:5 / {} rw - {file_system} x rw\n", dev.display())).unwrap();
