@@ -1,5 +1,9 @@
 //! Maps that the kernel or the cluster refuses: errno, kind and stage.
 
+use std::ffi::CString;
+use std::process::Command;
+
+use rbd::attach::KernelLog;
 use rbd::krbd::{Credentials, MapRequest, Stage};
 use rbd::{ErrorKind, Secret};
 
@@ -47,6 +51,56 @@ fn a_key_that_the_kernel_does_not_have_is_the_kernels_refusal() {
     assert_eq!(refusal(&request), (libc::EPERM, ErrorKind::PermissionDenied, Stage::Write));
     let request = MapRequest::new(monitors(), Credentials::without_key("admin"), image.spec());
     assert_eq!(refusal(&request), (libc::EINVAL, ErrorKind::InvalidInput, Stage::Write));
+}
+
+/// Puts a user's key into the session's keyring, as keyctl(1) does; returns its serial number.
+fn preload(user: &str) -> libc::c_long {
+    let keyring = std::fs::read_to_string(share().join("keyring")).unwrap();
+    let (_, section) = keyring.split_once(&format!("[client.{user}]")).unwrap();
+    let key = section.split_whitespace().nth(2).unwrap();
+    let key = Command::new("sh").args(["-c", "echo \"$0\" | base64 -d", key]).output().unwrap().stdout;
+    let name = CString::new(format!("client.{user}")).unwrap();
+    let (keyring_type, session_keyring) = (c"ceph".as_ptr(), -3_i64);
+    // SAFETY: add_key(2) reads two terminated strings and the payload, which live until it returns.
+    let serial = unsafe {
+        libc::syscall(libc::SYS_add_key, keyring_type, name.as_ptr(), key.as_ptr(), key.len(), session_keyring)
+    };
+    assert!(serial > 0, "{}", std::io::Error::last_os_error());
+    serial
+}
+
+#[test]
+fn a_preloaded_key_serves_until_it_is_revoked() {
+    let image = TestImage::new("preloaded");
+    make_user("preloaded", "profile rbd");
+    let serial = preload("preloaded");
+    let credentials = Credentials::preloaded("preloaded");
+    let request = MapRequest::new(config().monitors().unwrap(), credentials, image.spec());
+    unmap(&krbd().map(&request).unwrap());
+    const REVOKE: libc::c_long = 3;
+    // SAFETY: keyctl(2) takes numbers for this.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_keyctl, REVOKE, serial) }, 0);
+    let log = KernelLog::from_now();
+    assert_eq!(refusal(&request), (libc::EPERM, ErrorKind::PermissionDenied, Stage::Write));
+    let lines = log.lines();
+    assert!(lines.iter().any(|line| line.contains("revoked key")), "{lines:?}");
+}
+
+#[test]
+fn a_quota_of_keys_that_is_used_up_is_said_to_be_that() {
+    let image = TestImage::new("quota");
+    let request = request(&image.0);
+    let quota = "/proc/sys/kernel/keys/root_maxkeys";
+    let before = std::fs::read_to_string(quota).unwrap();
+    std::fs::write(quota, "1").unwrap();
+    let result = krbd().map(&request);
+    std::fs::write(quota, before).unwrap();
+    let error = result.unwrap_err();
+    println!("{error}");
+    assert_eq!((error.errno(), error.stage()), (Some(libc::EDQUOT), Some(Stage::AddKey)));
+    assert!(error.hint().unwrap().contains("quota of keys"), "{error}");
+    // A key that was refused leaves nothing behind that counts.
+    unmap(&krbd().map(&request).unwrap());
 }
 
 #[test]
