@@ -153,7 +153,8 @@ pub(super) fn serve_with(krbd: &Krbd, stream: &UnixStream) -> io::Result<()> {
         let key = (receive(stream)?, receive(stream)?);
         // The key is in the thread's keyring and goes with the thread.
         let result = std::thread::scope(|scope| {
-            let write = std::thread::Builder::new().spawn_scoped(scope, || carry_out(krbd, &verb, &text, &key));
+            let carry_out = || carry_out(krbd, &verb, &text, key);
+            let write = std::thread::Builder::new().spawn_scoped(scope, carry_out);
             let write = write.map_err(|error| BusError(Stage::Open, error))?;
             write.join().unwrap_or_else(|_| Err(BusError(Stage::Write, io::Error::from_raw_os_error(libc::EIO))))
         });
@@ -167,14 +168,23 @@ pub(super) fn serve_with(krbd: &Krbd, stream: &UnixStream) -> io::Result<()> {
 
 type Part = Zeroizing<Vec<u8>>;
 
-fn carry_out(krbd: &Krbd, verb: &[u8], text: &[u8], (name, secret): &(Part, Part)) -> Result<(), BusError> {
-    let invalid = || BusError(Stage::Write, io::Error::from_raw_os_error(libc::EINVAL));
-    let utf8 = |part| str::from_utf8(part).map_err(|_| invalid());
+fn carry_out(krbd: &Krbd, verb: &[u8], text: &[u8], (name, secret): (Part, Part)) -> Result<(), BusError> {
+    let file = krbd.bus_file(utf8(verb)?);
     if !name.is_empty() {
-        let key = CephxKey::decode(&Secret::new(utf8(secret)?)).map_err(|_| invalid())?;
-        sys::add_ceph_key(utf8(name)?, &key).map_err(|error| BusError(Stage::AddKey, error))?;
+        let key = CephxKey::decode(&Secret::new(utf8(&secret)?)).map_err(|_| invalid())?;
+        sys::add_ceph_key(utf8(&name)?, &key).map_err(|error| BusError(Stage::AddKey, error))?;
     }
-    (krbd.bus.0)(&krbd.bus_file(utf8(verb)?), text)
+    // The kernel has it, and may take for ever.
+    drop(secret);
+    (krbd.bus.0)(&file, text)
+}
+
+fn utf8(part: &[u8]) -> Result<&str, BusError> {
+    str::from_utf8(part).map_err(|_| invalid())
+}
+
+fn invalid() -> BusError {
+    BusError(Stage::Write, io::Error::from_raw_os_error(libc::EINVAL))
 }
 
 /// Unmaps what bears the mark at the end of this text.
