@@ -120,10 +120,7 @@ fn failed(error: &rbd::Error) -> ExitCode {
     match error.details() {
         Details::PendingUnmap(_) => program::say("a helper waits for the kernel, which goes on with it"),
         Details::Devices(_) => program::say("name one of them, or choose with --if-several"),
-        Details::Holders { holders, .. } => {
-            holders.to_string().lines().for_each(program::say);
-            program::say("`why_busy` with that device says what frees it");
-        }
+        Details::Holders { .. } => program::say("`why_busy` with that device says what frees it"),
         Details::Explanation(explanation) => explanation.to_string().lines().for_each(program::say),
         _ => {}
     }

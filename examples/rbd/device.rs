@@ -123,11 +123,16 @@ fn unmap(arguments: &Arguments, builder: &ClusterBuilder) -> Result<(), Stop> {
             if names.pool.is_empty() {
                 names.pool = crate::connect(builder)?.config("rbd_default_pool").unwrap_or_default();
             }
-            let spec = names.spec();
-            if let Ok([first, _, ..]) = spec.as_ref().map(|spec| krbd.find(spec).unwrap_or_default()).as_deref() {
-                say!("rbd: {names}: mapped more than once, unmapping {} only", first.node.display());
-            }
-            spec.and_then(|spec| krbd.unmap(spec, &options))
+            // Looked up once: what is named is what is unmapped, whatever others unmap meanwhile.
+            names.spec().and_then(|spec| match krbd.find(&spec)?.as_slice() {
+                [] => krbd.unmap(spec, &options),
+                [first, others @ ..] => {
+                    if !others.is_empty() {
+                        say!("rbd: {names}: mapped more than once, unmapping {} only", first.node.display());
+                    }
+                    krbd.unmap(first, &options)
+                }
+            })
         }
     };
     unmapped.map(drop).map_err(|error| {

@@ -144,6 +144,7 @@ impl Krbd {
             return Err(error.with_details(Details::Attempts(0)));
         }
         let mut attempts = 0;
+        let mut slowest = Duration::ZERO;
         loop {
             attempts += 1;
             let start = Instant::now();
@@ -158,12 +159,12 @@ impl Krbd {
             if !passing {
                 return Err(error);
             }
-            let took = start.elapsed();
+            slowest = slowest.max(start.elapsed());
             if attempts <= options.busy_retries {
                 std::thread::sleep(deadline.left().unwrap_or(POLL).min(POLL));
             }
             // A write that cannot end in time would be left to the kernel, and its end not known.
-            if attempts > options.busy_retries || deadline.left().is_some_and(|left| left <= took) {
+            if attempts > options.busy_retries || deadline.left().is_some_and(|left| left <= slowest) {
                 return Err(error.with_details(Details::Attempts(attempts)));
             }
         }

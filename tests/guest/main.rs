@@ -8,6 +8,7 @@ mod holder;
 mod inside;
 mod listing;
 mod mapping;
+mod operator;
 mod outage;
 mod refusals;
 mod release;
