@@ -123,7 +123,7 @@ fn failed(error: Box<dyn Error>, log: KernelLog) -> ExitCode {
     let status = program::failed(&*error);
     let error = error.downcast_ref::<rbd::Error>();
     match error.map(rbd::Error::details) {
-        Some(Details::PendingMap(_)) => program::say("a helper waits for the kernel, and unmaps what comes of it"),
+        Some(Details::PendingMap(_)) => program::say("it is given up; if it completes all the same, it is unmapped"),
         Some(Details::Devices(devices)) => devices.iter().for_each(|d| program::say(format_args!("mapped: {d}"))),
         _ => {}
     }

@@ -20,7 +20,7 @@ fn main() {
     // As in many a program that is to end when its reader does. What std makes of it would hide a fault.
     // SAFETY: signal(2) with a disposition that is no function.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let tests: [(&str, fn()); 14] = [
+    let tests: [(&str, fn()); 15] = [
         ("a_helper_has_nothing_of_its_program_but_the_socket", a_helper_has_nothing_of_its_program_but_the_socket),
         ("nor_has_it_where_there_is_no_close_range", nor_has_it_where_there_is_no_close_range),
         ("helpers_end_with_the_last_clone_and_leave_no_zombie", helpers_end_with_the_last_clone_and_leave_no_zombie),
@@ -29,6 +29,7 @@ fn main() {
             "a_helper_that_is_killed_at_work_is_an_error_unless_it_was_done",
             a_helper_that_is_killed_at_work_is_an_error_unless_it_was_done,
         ),
+        ("a_map_of_a_program_that_ends_is_given_up", a_map_of_a_program_that_ends_is_given_up),
         ("a_helper_maps_and_is_there_for_the_next", a_helper_maps_and_is_there_for_the_next),
         ("of_many_helpers_a_few_stay", of_many_helpers_a_few_stay),
         ("paths_from_the_working_directory_are_the_programs", paths_from_the_working_directory_are_the_programs),
@@ -211,6 +212,35 @@ fn a_helper_that_is_killed_at_work_is_an_error_unless_it_was_done() {
     fs::remove_file(fifo).unwrap();
     unmap(&krbd);
     assert_eq!(host.written(), "3");
+}
+
+/// The kernel lets only the end of the process end its wait.
+fn a_map_of_a_program_that_ends_is_given_up() {
+    let host = Host::new();
+    let fifo = host.fifo("add");
+    // A write that hangs: it is full, and nobody reads.
+    let mut bus = fs::File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&fifo).unwrap();
+    while bus.write(&[b'\n'; 4096]).is_ok() {}
+    // Helpers of a process that has ended are nobody's children: they are counted by what they have open.
+    let has_open = |pid: &u32| {
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
+        files.filter_map(Result::ok).any(|file| fs::read_link(file.path()).is_ok_and(|path| path == fifo))
+    };
+    let own = std::process::id();
+    let writers = || {
+        let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+        pids.filter(|&pid| pid != own && has_open(&pid)).collect::<Vec<_>>()
+    };
+    in_child(|| {
+        let krbd = host.krbd();
+        let credentials = Credentials::without_key("admin");
+        let request = MapRequest::new("192.0.2.1".parse().unwrap(), credentials, "kube/pvc-1".parse().unwrap());
+        krbd.map(&request.deadline(Duration::from_secs(1))).unwrap_err();
+        until(|| writers().iter().any(|pid| *pid != std::process::id()).then_some(()));
+        // As at the end of a program that waits for nothing.
+        std::mem::forget(krbd);
+    });
+    until(|| writers().is_empty().then_some(()));
 }
 
 fn a_helper_maps_and_is_there_for_the_next() {

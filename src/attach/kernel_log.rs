@@ -31,16 +31,19 @@ impl KernelLog {
         Self(log.and_then(|mut log| log.seek(SeekFrom::End(0)).map(|_| log)).ok())
     }
 
-    /// The lines so far, the last 20 where they are more.
+    /// The lines so far, each once, and the last 20 where they are more. That a session was established is left out.
     pub fn lines(self) -> Vec<String> {
         let Some(mut log) = self.0 else { return Vec::new() };
         // What a record has at most, with all that is escaped in it (CONSOLE_EXT_LOG_MAX in linux/printk.h).
         let mut record = [0; 8192];
-        let mut lines = Vec::new();
+        let mut lines: Vec<String> = Vec::new();
         loop {
             match log.read(&mut record) {
                 Ok(0) => break,
-                Ok(length) => lines.extend(ceph_line(&String::from_utf8_lossy(&record[..length]))),
+                Ok(length) => {
+                    let line = ceph_line(&String::from_utf8_lossy(&record[..length]));
+                    lines.extend(line.filter(|line| !lines.contains(line)));
+                }
                 // Records were overwritten before they were read; the next read goes on after them.
                 Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted) => {}
                 Err(_) => break,
@@ -55,7 +58,9 @@ fn ceph_line(record: &str) -> Option<String> {
     let (_, text) = record.split_once(';')?;
     let line = text.lines().next()?;
     let ours = ["rbd", "libceph", "ceph:"].iter().any(|prefix| line.starts_with(prefix));
-    ours.then(|| line.to_owned())
+    let is_success =
+        line.ends_with(" session established") || line.starts_with("libceph: client") && line.contains(" fsid ");
+    (ours && !is_success).then(|| line.to_owned())
 }
 
 #[cfg(test)]
@@ -76,5 +81,7 @@ mod tests {
     fn other_lines_are_left_out() {
         assert_eq!(ceph_line("6,1,0,-;usb 1-1: new device\n"), None);
         assert_eq!(ceph_line("without a prefix"), None);
+        assert_eq!(ceph_line("6,1,0,-;libceph: mon0 (1)127.0.0.2:6789 session established\n"), None);
+        assert_eq!(ceph_line("6,1,0,-;libceph: client4276 fsid 8ebac251-7cd6-4bad-ade1-08cb6da34101\n"), None);
     }
 }

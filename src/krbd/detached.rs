@@ -46,8 +46,8 @@ impl Krbd {
     /// gone. A call that comes while it is held gets another one, and so does the first call after a fork; four at most
     /// stay for further calls.
     ///
-    /// If this program has ended when a map completes, then the helper unmaps it again (Linux 4.9). A program that ends
-    /// because of a deadline calls [`Pending::discard`](super::Pending::discard) first: the map may complete in between.
+    /// If this program ends before a map has completed, then the helper has the kernel give it up, and what came of it
+    /// all the same is unmapped (Linux 4.9). A program that ends because of a deadline calls [`Pending::discard`](super::Pending::discard) first: the map may complete in between.
     /// An unmap is carried through.
     ///
     /// Keys go to the helper through a socket. One that is [preloaded](super::Credentials::preloaded) must be in the
@@ -102,6 +102,16 @@ impl Krbd {
             };
             return Ok(Err(BusError(Stage::Write, io::Error::other(why))));
         }
+    }
+
+    /// Has another process unmap what bears `mark`, once this one has ended.
+    pub(super) fn leave_undoing(&self, mark: &[u8]) -> Result<()> {
+        const OPERATION: &str = "unmap what is given up";
+        let helper = Helper::start(self, OPERATION)?;
+        helper::ask_to_undo(&helper.stream, mark).map_err(|error| Error::from_io(OPERATION, error))?;
+        // The end of the stream is to be the end of this process.
+        std::mem::forget(helper);
+        Ok(())
     }
 }
 

@@ -3,12 +3,17 @@
 //! One socket, its standard input, carries everything. It gets the directories once and says that it is ready; then for
 //! each write it gets the file's name, the text and the key, answers with stage and errno, and waits for a byte that
 //! says that the answer has come to somebody.
+//!
+//! The kernel carries out one map after the other as long as it looks for the monitors of one of them, a minute for each
+//! that finds none. So a map that nobody waits for any more must not go on: its helper ends, with which the kernel gives
+//! up, and leaves it to another to unmap what came of it all the same.
 
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use rustix::net;
 use zeroize::Zeroizing;
@@ -22,6 +27,9 @@ use crate::secret::Secret;
 
 /// A key on its way to the kernel's keyring: what it is called there, and its text.
 pub(super) type NamedKey<'a> = (String, &'a Secret);
+
+/// In the place of the file's name. There is no answer.
+const UNDO: &[u8] = b"undo";
 
 /// More than any part of a request has.
 const LONGEST: u32 = 1 << 16;
@@ -120,6 +128,11 @@ pub(super) fn acknowledge(stream: &UnixStream) {
     let _ = write_all(stream, b"+");
 }
 
+/// Has the helper unmap what bears `mark`, once this process has ended.
+pub(super) fn ask_to_undo(stream: &UnixStream, mark: &[u8]) -> io::Result<()> {
+    send(stream, &[UNDO, mark, b"", b""])
+}
+
 fn answer(result: &Result<(), BusError>) -> [u8; 5] {
     let Err(BusError(stage, error)) = result else { return [0; 5] };
     let stage = match stage {
@@ -138,11 +151,17 @@ fn answer(result: &Result<(), BusError>) -> [u8; 5] {
 pub(super) fn serve(stream: &UnixStream) -> io::Result<()> {
     let directory = || receive(stream).map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(&path)));
     let krbd = Krbd::with_roots(directory()?, directory()?, directory()?);
-    serve_with(&krbd, stream)
+    serve_with(&krbd, stream, |mark| {
+        // Where that is not possible this one goes on.
+        if krbd.leave_undoing(mark).is_ok() {
+            std::process::exit(0);
+        }
+    })
 }
 
-/// The same with a driver that is known already.
-pub(super) fn serve_with(krbd: &Krbd, stream: &UnixStream) -> io::Result<()> {
+/// The same with a driver that is known already. `give_up` is called with the mark of a map that nobody waits for any
+/// more.
+pub(super) fn serve_with(krbd: &Krbd, stream: &UnixStream, give_up: impl Fn(&[u8])) -> io::Result<()> {
     write_all(stream, b"+")?;
     loop {
         let verb = match receive(stream) {
@@ -151,19 +170,45 @@ pub(super) fn serve_with(krbd: &Krbd, stream: &UnixStream) -> io::Result<()> {
         };
         let text = receive(stream)?;
         let key = (receive(stream)?, receive(stream)?);
+        if *verb == UNDO {
+            let _until_it_has_ended = byte(stream);
+            undo(krbd, &text);
+            return Ok(());
+        }
+        let is_map = *verb == b"add";
         // The key is in the thread's keyring and goes with the thread.
         let result = std::thread::scope(|scope| {
-            let carry_out = || carry_out(krbd, &verb, &text, key);
-            let write = std::thread::Builder::new().spawn_scoped(scope, carry_out);
-            let write = write.map_err(|error| BusError(Stage::Open, error))?;
+            let not_begun = |error| BusError(Stage::Open, error);
+            let (end, at_work) = UnixStream::pair().map_err(not_begun)?;
+            let (verb, text) = (&verb, &text);
+            let write = std::thread::Builder::new().spawn_scoped(scope, move || {
+                let _at_work = at_work;
+                carry_out(krbd, verb, text, key)
+            });
+            let write = write.map_err(not_begun)?;
+            if is_map && !ends_first(&end, stream) {
+                give_up(mark(text));
+            }
             write.join().unwrap_or_else(|_| Err(BusError(Stage::Write, io::Error::from_raw_os_error(libc::EIO))))
         });
         let told = write_all(stream, &answer(&result)).and_then(|()| byte(stream));
-        if told.is_err() && result.is_ok() && *verb == b"add" {
-            undo(krbd, &text);
+        if told.is_err() && result.is_ok() && is_map {
+            undo(krbd, mark(&text));
         }
         told?;
     }
+}
+
+/// Waits for the work's end, and is `false` if the program's came first.
+fn ends_first(work: &UnixStream, program: &UnixStream) -> bool {
+    let mut ends = [work, program].map(|stream| PollFd::new(stream, PollFlags::RDHUP));
+    // Where the two cannot be waited for, the work is.
+    retry_on_intr(|| poll(&mut ends, None)).is_err() || !ends[0].revents().is_empty()
+}
+
+/// The last word of what was written for a map.
+fn mark(text: &[u8]) -> &[u8] {
+    text.rsplit(|&byte| byte == b' ').next().unwrap_or_default()
 }
 
 type Part = Zeroizing<Vec<u8>>;
@@ -187,9 +232,9 @@ fn invalid() -> BusError {
     BusError(Stage::Write, io::Error::from_raw_os_error(libc::EINVAL))
 }
 
-/// Unmaps what bears the mark at the end of this text.
-fn undo(krbd: &Krbd, text: &[u8]) {
-    let mark = str::from_utf8(text).ok().and_then(|text| text.rsplit(' ').next()?.parse::<Origin>().ok());
+/// Unmaps what bears this mark.
+fn undo(krbd: &Krbd, mark: &[u8]) {
+    let mark = str::from_utf8(mark).ok().and_then(|mark| mark.parse::<Origin>().ok());
     if let Some(device) = mark.and_then(|mark| krbd.marked(&mark)) {
         // There is nobody to tell.
         let _ = krbd.unmap(&device, &UnmapOptions::to_undo());

@@ -12,7 +12,7 @@ use super::origin::Origin;
 use super::pending::Pending;
 use super::request::MapRequest;
 use super::unmap::UnmapOptions;
-use super::{BusError, Device, Krbd, key, preflight, sysfs};
+use super::{BusError, Device, Krbd, key, preflight};
 use crate::deadline::Deadline;
 use crate::error::{Details, Error, ErrorKind, Result};
 
@@ -114,7 +114,7 @@ impl Krbd {
     }
 
     pub(super) fn check_bus(&self, operation: &'static str, object: impl std::fmt::Display) -> Result<()> {
-        if self.sysfs.bus().is_dir() { Ok(()) } else { Err(sysfs::no_module(operation).with_object(object)) }
+        if self.sysfs.bus().is_dir() { Ok(()) } else { Err(self.sysfs.no_module(operation).with_object(object)) }
     }
 
     /// The write has returned, so the device is there, and bears the mark. Where the mark cannot be read (before Linux

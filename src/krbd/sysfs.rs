@@ -58,7 +58,7 @@ impl Sysfs {
                 ids.sort_unstable();
                 Ok(ids)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_module("list mapped devices")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.no_module("list mapped devices")),
             Err(error) => Err(unreadable(&directory, error)),
         }
     }
@@ -127,6 +127,16 @@ impl Sysfs {
         device.config.is_some() && device.disk_sequence.is_some() && look().unwrap_or(false)
     }
 
+    pub(super) fn no_module(&self, operation: &'static str) -> Error {
+        let error = Error::new(ErrorKind::ModuleNotLoaded, operation).at(Stage::Module);
+        let buses = self.root.join("bus");
+        if buses.is_dir() {
+            error.with_hint("`modprobe rbd` or Krbd::load_module loads it")
+        } else {
+            error.with_hint(format!("there is no {} at all: is sysfs mounted?", buses.display()))
+        }
+    }
+
     /// The mark on the mapping `id`, read alone; `None` if it has none, or is gone.
     pub(super) fn origin(&self, id: u32) -> Result<Option<Origin>> {
         let directory = self.device_directory(id);
@@ -145,7 +155,7 @@ impl Sysfs {
                 Error::new(ErrorKind::InvalidData, "read supported features").with_object(format!("{mask:?}"))
             }),
             Ok(None) => Ok(None),
-            Err(error) if is_gone(&error) => Err(no_module("read supported features")),
+            Err(error) if is_gone(&error) => Err(self.no_module("read supported features")),
             Err(error) => Err(unreadable(&bus.join("supported_features"), error)),
         }
     }
@@ -216,12 +226,6 @@ fn settled(mut list: impl FnMut() -> Result<Vec<u32>>) -> Result<Vec<u32>> {
     }
     seen.extend(last);
     Ok(seen.into_iter().collect())
-}
-
-pub(super) fn no_module(operation: &'static str) -> Error {
-    Error::new(ErrorKind::ModuleNotLoaded, operation)
-        .at(Stage::Module)
-        .with_hint("`modprobe rbd` or Krbd::load_module loads it")
 }
 
 fn unreadable(path: &Path, error: io::Error) -> Error {

@@ -31,7 +31,7 @@ fn soon(command: &mut Command) -> (i32, String, String) {
 }
 
 #[test]
-fn a_map_with_a_deadline_returns_and_its_helper_unmaps_what_comes_of_it() {
+fn a_map_with_a_deadline_returns_and_is_given_up() {
     let image = TestImage::new("late-helper");
     let (code, out, err) = soon(map_words(&image).args(["--deadline", "60"]));
     assert_eq!(code, 0, "{err}");
@@ -40,19 +40,37 @@ fn a_map_with_a_deadline_returns_and_its_helper_unmaps_what_comes_of_it() {
 
     let osd = StoppedOsd::new();
     let (code, _, err) = soon(map_words(&image).args(["--deadline", "2"]));
-    let waiting = helpers();
-    let arguments = waiting.first().map(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap());
+    // Although the OSD does not answer.
+    until(PATIENCE, || helpers().is_empty().then_some(()));
     drop(osd);
     assert_eq!(code, 1);
-    assert!(err.contains("timed out, and the kernel goes on") && err.contains("helper"), "{err}");
-    assert_eq!(waiting.len(), 1);
-    // Nothing of the request is to be seen in it.
-    let arguments = arguments.unwrap();
-    assert_eq!(arguments.split('\0').skip(1).collect::<Vec<_>>(), ["--rbd-krbd-helper", ""]);
-
-    until(PATIENCE, || helpers().is_empty().then_some(()));
+    assert!(err.contains("timed out, and the kernel goes on") && err.contains("it is given up"), "{err}");
     assert_eq!(krbd().find(image.spec()).unwrap(), []);
     assert_eq!(image.watchers(), "Watchers: none\n");
+}
+
+/// The kernel looks for the monitors of one map at a time, for a minute each.
+#[test]
+fn maps_that_were_given_up_do_not_keep_others_waiting() {
+    let image = TestImage::new("next-in-line");
+    let nobody = ["--mon-host", "127.0.0.1:1", "--deadline", "1"];
+    for signal in [None, Some("-INT"), Some("-KILL")] {
+        let mut command = map_words(&image);
+        let Some(signal) = signal else {
+            assert_eq!(soon(command.args(nobody)).0, 1);
+            continue;
+        };
+        let program = command.args(&nobody[..2]).args(["--deadline", "100"]).spawn().unwrap();
+        until(PATIENCE, || (!helpers().is_empty()).then_some(()));
+        run("kill", &[signal, &program.id().to_string()]);
+        assert_eq!(program.wait_with_output().unwrap().status.code(), None);
+    }
+    let (code, out, err) = soon(&mut map_words(&image));
+    assert_eq!(code, 0, "{err}");
+    until(PATIENCE, || helpers().is_empty().then_some(()));
+    // Of those there is nothing.
+    let found = krbd().find(image.spec()).unwrap();
+    assert_eq!(found.iter().map(|device| device.node.to_str().unwrap()).collect::<Vec<_>>(), [out.trim()]);
 }
 
 #[test]
@@ -62,7 +80,9 @@ fn a_helper_that_is_killed_is_an_error_and_leaves_nothing() {
     let program = map_words(&image).args(["--deadline", "140"]).spawn().unwrap();
     let helper = until(PATIENCE, || {
         let pid = helpers().pop()?;
-        // It waits in the kernel, in the thread that writes.
+        // It waits in the kernel, in the thread that writes. Nothing of the request is to be seen in it.
+        let arguments = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+        assert_eq!(arguments.split('\0').skip(1).collect::<Vec<_>>(), ["--rbd-krbd-helper", ""]);
         let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
         (threads.count() > 1).then_some(pid)
     });

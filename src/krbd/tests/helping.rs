@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 
 use super::*;
-use crate::krbd::helper::{Ended, acknowledge, ask, serve_with};
+use crate::krbd::helper::{Ended, acknowledge, ask, ask_to_undo, serve_with};
 
 const MARK: &str = "origin=-/0/7/0/00000000000000aa";
 
@@ -12,7 +12,7 @@ const MARK: &str = "origin=-/0/7/0/00000000000000aa";
 fn with_helper<T>(krbd: &Krbd, program: impl FnOnce(&UnixStream) -> T) -> T {
     let (ours, theirs) = UnixStream::pair().unwrap();
     std::thread::scope(|scope| {
-        let helper = scope.spawn(move || serve_with(krbd, &theirs));
+        let helper = scope.spawn(move || serve_with(krbd, &theirs, |_| ()));
         std::io::Read::read_exact(&mut &ours, &mut [0]).unwrap();
         let result = program(&ours);
         drop(ours);
@@ -70,6 +70,56 @@ fn what_was_mapped_for_a_program_that_is_gone_is_unmapped_again_and_nothing_else
 }
 
 #[test]
+fn a_map_is_given_up_if_the_program_ends_before_it_and_what_came_of_it_is_undone() {
+    let host = Host::new();
+    let (begin, begun) = std::sync::mpsc::channel::<()>();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let krbd = host.with_kernel(move |bus, file, request| match file {
+        "add_single_major" => {
+            begin.send(()).unwrap();
+            released.lock().unwrap().recv().unwrap();
+            add_device(bus, 1, ["kube", "", "pvc-1", "-"]);
+            fs::write(bus.join("devices/1/config_info"), request)
+        }
+        _ => fs::remove_dir_all(bus.join("devices").join(request)),
+    });
+    let request = format!("192.0.2.1 name=admin,secret=AQ kube pvc-1 - {MARK}");
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    std::thread::scope(|scope| {
+        let helper = scope.spawn(|| {
+            serve_with(&krbd, &theirs, |mark| {
+                // All that another process is told.
+                assert_eq!(mark, MARK.as_bytes());
+                release.send(()).unwrap();
+            })
+        });
+        io::Read::read_exact(&mut &ours, &mut [0]).unwrap();
+        let asked = scope.spawn(|| ask(&ours, "add", request.as_bytes(), None).map(drop));
+        begun.recv().unwrap();
+        ours.shutdown(std::net::Shutdown::Write).unwrap();
+        asked.join().unwrap().unwrap();
+        drop(helper.join().unwrap().unwrap_err());
+    });
+    assert_eq!(krbd.list().unwrap(), []);
+}
+
+#[test]
+fn what_another_helper_gave_up_is_undone_when_that_has_ended() {
+    let host = Host::new();
+    for (id, mark) in [(0, MARK.replace("aa", "bb")), (1, MARK.to_owned())] {
+        host.add(id, FSID_1, ["kube", "", "pvc-1", "-"]);
+        host.set(id, "config_info", &format!("192.0.2.1 name=admin kube pvc-1 - {mark}"));
+    }
+    let krbd = host.with_kernel(|bus, _, request| fs::remove_dir_all(bus.join("devices").join(request)));
+    with_helper(&krbd, |stream| {
+        ask_to_undo(stream, MARK.as_bytes()).unwrap();
+        assert_eq!(krbd.list().unwrap().len(), 2);
+    });
+    assert_eq!(krbd.list().unwrap().iter().map(|device| device.id).collect::<Vec<_>>(), [0]);
+}
+
+#[test]
 fn an_answer_counts_although_the_helper_was_killed_right_after_it() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     std::thread::scope(|scope| {
@@ -121,7 +171,7 @@ fn a_length_that_no_request_has_ends_the_helper() {
     let host = Host::new();
     let (ours, theirs) = UnixStream::pair().unwrap();
     io::Write::write_all(&mut &ours, &u32::MAX.to_le_bytes()).unwrap();
-    let error = serve_with(&host.krbd(), &theirs).unwrap_err();
+    let error = serve_with(&host.krbd(), &theirs, |_| ()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
 }
 
