@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(2),
         Err(error) => {
-            eprintln!("explain: {error:#}");
+            print::aside(format_args!("explain: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -101,7 +101,7 @@ struct Answer {
 
 fn read_standard_input() -> Result<String, Box<dyn Error>> {
     if std::io::stdin().is_terminal() {
-        eprintln!("explain: paste the message, then press Ctrl-D");
+        print::aside("explain: paste the message, then press Ctrl-D");
     }
     let mut bytes = Vec::new();
     std::io::stdin().read_to_end(&mut bytes)?;

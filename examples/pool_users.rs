@@ -43,7 +43,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         scan = scan.with_locks();
     }
     for unseen in scan.unseen() {
-        eprintln!("not known: {unseen}");
+        print::aside(format_args!("not known: {unseen}"));
     }
     match arguments.node {
         Some(node) => scan.of_node(node).try_for_each(print_image),

@@ -106,18 +106,18 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 
     let made = arguments.provision().run(&cluster)?;
     if made.pool_created {
-        eprintln!("made pool {}", spec.pool().map_or("", |pool| pool.as_str()));
+        print::aside(format_args!("made pool {}", spec.pool().map_or("", |pool| pool.as_str())));
     }
-    eprintln!("made image {spec} with {}", made.features);
+    print::aside(format_args!("made image {spec} with {}", made.features));
     if !made.disabled.is_empty() {
-        eprintln!("disabled {}", made.disabled);
+        print::aside(format_args!("disabled {}", made.disabled));
     }
     let manifests = volume.features(made.features).manifests(&plugin, &arguments.user, &key)?;
     if arguments.with_key {
         print::line(manifests.to_yaml_with_key()?.trim_end())?;
     } else {
         print::line(manifests)?;
-        eprintln!("the key is hidden; --with-key prints it");
+        print::aside("the key is hidden; --with-key prints it");
     }
     Ok(())
 }

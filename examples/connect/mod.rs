@@ -43,7 +43,7 @@ pub fn exit(result: Result<(), Box<dyn std::error::Error>>) -> std::process::Exi
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            crate::print::aside(format_args!("error: {error:#}"));
             std::process::ExitCode::FAILURE
         }
     }

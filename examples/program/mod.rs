@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::fmt::Display;
-use std::io::{Write, stderr};
 use std::process::{ExitCode, exit};
 
 use clap::Parser;
@@ -22,12 +21,11 @@ pub fn arguments<T: Parser>() -> T {
     })
 }
 
-/// Says something on the standard error, in one line whatever is in it. Where that cannot be written to, nobody hears it.
+/// Says something on the standard error, in one line whatever is in it.
 pub fn say(what: impl Display) {
     let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     let line: String = what.to_string().chars().map(escaped).collect();
-    // In one write, so that programs that run at once do not mix theirs.
-    let _ = stderr().write_all(format!("{}: {line}\n", env!("CARGO_CRATE_NAME")).as_bytes());
+    crate::print::aside(format_args!("{}: {line}", env!("CARGO_CRATE_NAME")));
 }
 
 /// Says why it failed. The status is the errno, as with the `rbd` program, and 1 where there is none.
