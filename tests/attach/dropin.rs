@@ -84,3 +84,18 @@ fn more_than_ten_devices_are_listed_in_the_same_order() {
         assert_eq!(said(&dropin(), line), said(Path::new("rbd"), line));
     }
 }
+
+#[test]
+fn those_that_unmap_at_once_unmap_what_they_name() {
+    let image = TestImage::new("raced");
+    let mut mapped: Vec<_> = (0..4).map(|_| image.map("").unwrap().node).collect();
+    let unmappers: Vec<_> = (0..3).map(|_| std::thread::spawn(|| said(&dropin(), "unmap raced"))).collect();
+    for unmapper in unmappers {
+        let (status, _, err) = unmapper.join().unwrap();
+        if status == 0 {
+            let named = mapped.iter().position(|node| err.contains(&format!("unmapping {} only", node.display())));
+            mapped.remove(named.unwrap_or_else(|| panic!("{err}")));
+        }
+    }
+    assert_eq!(krbd().list().unwrap().into_iter().map(|device| device.node).collect::<Vec<_>>(), mapped);
+}
