@@ -101,17 +101,21 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         _ => Vec::new(),
     };
     let targets = if all.is_empty() { vec![target] } else { all.iter().map(Target::from).collect() };
-    let (detach, start, mut status) = (Detach::new(&krbd), Instant::now(), ExitCode::SUCCESS);
-    for target in targets {
+    let (detach, start, mut status) = (Detach::new(&krbd), Instant::now(), None);
+    for (n, target) in (1..=targets.len() as u32).rev().zip(targets) {
         if let Some(deadline) = arguments.deadline {
-            options = options.deadline(deadline.saturating_sub(start.elapsed()));
+            // One that stays busy is not to take the time of those behind it.
+            options = options.deadline(deadline.saturating_sub(start.elapsed()) / n);
         }
         match detach.unmap(target, &options) {
             Ok(unmapped) => unmapped.iter().try_for_each(|one| print::line(format_args!("unmapped {}", one.device)))?,
-            Err(error) => status = failed(&error),
+            Err(error) => {
+                let failed = failed(&error);
+                status.get_or_insert(failed);
+            }
         }
     }
-    Ok(status)
+    Ok(status.unwrap_or(ExitCode::SUCCESS))
 }
 
 /// Says why it failed, and what to do.

@@ -114,7 +114,7 @@ impl Krbd {
     /// - `ModuleNotLoaded`, `SysfsReadOnly`, `NotPrivileged`: this host or this container cannot unmap.
     /// - `TimedOut`: the deadline passed with the kernel at work; the details have the [`Pending`], which goes on.
     ///
-    /// With [`IfSeveral::All`] each is tried, and the first error is returned.
+    /// With [`IfSeveral::All`] each is tried, in its part of the time, and the first error is returned.
     #[doc(alias = "krbd_unmap")]
     pub fn unmap(&self, target: impl Into<Target>, options: &UnmapOptions) -> Result<Vec<Unmapped>> {
         let target = target.into();
@@ -134,7 +134,11 @@ impl Krbd {
                     .at(Stage::Preflight));
             }
         };
-        let results: Vec<_> = chosen.into_iter().map(|device| self.unmap_one(device, options, deadline)).collect();
+        // One that stays busy is not to take the time of those behind it.
+        let parts = (1..=chosen.len() as u32).rev();
+        let part = |of: u32| Deadline::after(deadline.left().map(|left| left / of));
+        let unmap = |(device, of)| self.unmap_one(device, options, part(of));
+        let results: Vec<_> = chosen.into_iter().zip(parts).map(unmap).collect();
         results.into_iter().collect()
     }
 

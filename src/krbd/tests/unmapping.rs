@@ -51,6 +51,19 @@ fn busy_for_good_ends_after_the_retries() {
 }
 
 #[test]
+fn one_of_several_that_stays_busy_does_not_take_the_time_of_the_others() {
+    let host = several();
+    let krbd = host.with_kernel(|bus, _, id| match id {
+        "0" => errno(libc::EBUSY),
+        _ => fs::remove_dir_all(bus.join("devices").join(id)),
+    });
+    let options = UnmapOptions::new().if_several(IfSeveral::All).busy_retries(u32::MAX);
+    let error = krbd.unmap(spec("rbd/a"), &options.deadline(Duration::from_millis(600))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy);
+    assert_eq!(krbd.list().unwrap().iter().map(|device| device.id).collect::<Vec<_>>(), [0, 5, 6]);
+}
+
+#[test]
 fn several_mappings_of_a_spec_are_an_error_that_lists_them() {
     let host = several();
     let krbd = removing_kernel(&host, 0);
