@@ -59,7 +59,7 @@ fn one_of_several_that_stays_busy_does_not_take_the_time_of_the_others() {
     });
     let options = UnmapOptions::new().if_several(IfSeveral::All).busy_retries(u32::MAX);
     let error = krbd.unmap(spec("rbd/a"), &options.deadline(Duration::from_millis(600))).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Busy);
+    assert!(error.object().unwrap().contains("rbd0"), "{error}");
     assert_eq!(krbd.list().unwrap().iter().map(|device| device.id).collect::<Vec<_>>(), [0, 5, 6]);
 }
 
