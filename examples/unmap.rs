@@ -5,7 +5,8 @@
 //!     unmap --image-id fb236b8b4567 --fsid 0b4c9e0d-7f0c-4f7c-8a1c-0123456789ab
 //!     unmap /dev/rbd0 --force --deadline 30
 //!
-//! Exit status: 0 when all that was meant is unmapped, 64 for wrong arguments, else the errno, or 1 where there is none.
+//! Exit status: 0 when all that was meant is unmapped, 64 for wrong arguments, else the errno, or 1 where there is
+//! none.
 
 mod print;
 mod program;

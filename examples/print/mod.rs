@@ -18,7 +18,8 @@ pub fn line_to_reader(text: impl Display) -> Result<bool> {
     }
 }
 
-/// Prints a line on the standard error. Where that cannot be written to, nobody hears it, and that is no reason to panic.
+/// Prints a line on the standard error. Where that cannot be written to, nobody hears it, and that is no reason to
+/// panic.
 pub fn aside(text: impl Display) {
     // In one write, so that programs that run at once do not mix theirs.
     let _ = stderr().write_all(format!("{text}\n").as_bytes());

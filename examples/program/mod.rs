@@ -10,7 +10,8 @@ use clap::error::ContextKind;
 /// EX_USAGE of sysexits(3): 2 is ENOENT.
 const WRONG_ARGUMENTS: i32 = 64;
 
-/// Reads the arguments, or ends the program with status 64. A wrong value is not repeated: it may be a key, or end the line.
+/// Reads the arguments, or ends the program with status 64. A wrong value is not repeated: it may be a key, or end the
+/// line.
 pub fn arguments<T: Parser>() -> T {
     T::try_parse().unwrap_or_else(|error| {
         match (error.get(ContextKind::InvalidArg), error.source()) {

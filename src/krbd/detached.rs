@@ -47,17 +47,18 @@ impl Krbd {
     /// stay for further calls.
     ///
     /// If this program ends before a map has completed, then the helper has the kernel give it up, and what came of it
-    /// all the same is unmapped (Linux 4.9). A program that ends because of a deadline calls [`Pending::discard`](super::Pending::discard) first: the map may complete in between.
-    /// An unmap is carried through.
+    /// all the same is unmapped (Linux 4.9). A program that ends because of a deadline calls
+    /// [`Pending::discard`](super::Pending::discard) first: the map may complete in between. An unmap is carried
+    /// through.
     ///
     /// Keys go to the helper through a socket. One that is [preloaded](super::Credentials::preloaded) must be in the
     /// session's or the user's keyring: other keyrings are not inherited.
     ///
     /// # Errors
     ///
-    /// Maps and unmaps give `Unsupported` if the program did not begin with [`helper_main`], or proc is not mounted, and
-    /// `Other` if the helper was killed at work and nothing came of it, or that cannot be known (before Linux 4.9). A
-    /// program with capabilities of its file (setcap(8)) cannot be a helper.
+    /// Maps and unmaps give `Unsupported` if the program did not begin with [`helper_main`], or proc is not mounted,
+    /// and `Other` if the helper was killed at work and nothing came of it, or that cannot be known (before Linux 4.9).
+    /// A program with capabilities of its file (setcap(8)) cannot be a helper.
     #[must_use]
     pub fn detached(self) -> Self {
         Self { helpers: Some(Arc::new(Helpers::default())), ..self }

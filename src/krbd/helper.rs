@@ -4,9 +4,9 @@
 //! each write it gets the file's name, the text and the key, answers with stage and errno, and waits for a byte that
 //! says that the answer has come to somebody.
 //!
-//! The kernel carries out one map after the other as long as it looks for the monitors of one of them, a minute for each
-//! that finds none. So a map that nobody waits for any more must not go on: its helper ends, with which the kernel gives
-//! up, and leaves it to another to unmap what came of it all the same.
+//! The kernel carries out one map after the other as long as it looks for the monitors of one of them, a minute for
+//! each that finds none. So a map that nobody waits for any more must not go on: its helper ends, with which the kernel
+//! gives up, and leaves it to another to unmap what came of it all the same.
 
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;

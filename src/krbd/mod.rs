@@ -27,8 +27,9 @@
 //! [`Krbd::detached`] has a helper process wait in its place.
 //!
 //! While the kernel looks for the monitors of one map, all other maps of the host wait (`rbd_get_client`), and are not
-//! ended by SIGKILL either. A map that goes on after its deadline holds up the others for as long as `mount_timeout` says, a
-//! minute unless it is set, or until its process ends; one that was detached ends with the program that asked for it.
+//! ended by SIGKILL either. A map that goes on after its deadline holds up the others for as long as `mount_timeout`
+//! says, a minute unless it is set, or until its process ends; one that was detached ends with the program that asked
+//! for it.
 //!
 //! # Privilege
 //!

@@ -74,9 +74,9 @@ pub(super) fn leave_parent(name: &CStr) -> io::Result<()> {
         return Err(io::Error::from_raw_os_error(libc::EPERM));
     }
     thread::block_signals();
-    // SAFETY: setsid(2) takes nothing; it fails for a leader of a process group only, which a child just started is not.
-    // PR_SET_NAME reads the terminated string. close_range(2) closes files that nobody in this program has opened: it
-    // has only begun.
+    // SAFETY: setsid(2) takes nothing; it fails for a leader of a process group only, which a child just started is
+    // not. PR_SET_NAME reads the terminated string. close_range(2) closes files that nobody in this program has opened:
+    // it has only begun.
     let closed = unsafe {
         libc::setsid();
         libc::prctl(libc::PR_SET_NAME, name.as_ptr());

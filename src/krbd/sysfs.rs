@@ -112,8 +112,8 @@ impl Sysfs {
         Ok(device)
     }
 
-    /// Whether `device` is there for certain, by the few attributes that together no other mapping has: a fraction of the
-    /// time that all of them take. `false` says nothing.
+    /// Whether `device` is there for certain, by the few attributes that together no other mapping has: a fraction of
+    /// the time that all of them take. `false` says nothing.
     pub(super) fn is_certainly_there(&self, device: &Device) -> bool {
         let look = || -> io::Result<bool> {
             let mut shown = Attributes::of(&self.device_directory(device.id))?;
@@ -211,8 +211,8 @@ fn is_gone(error: &io::Error) -> bool {
 /// What a listing of sysfs says when it leaves out nothing that stays.
 ///
 /// When an entry is removed during a listing that has it, then the one behind it can be stepped over
-/// (`kernfs_dir_next_pos` in `fs/kernfs/dir.c`). The next listing has not got what was removed: of two that are equal the
-/// first is whole. Where it never settles, it is all that was seen.
+/// (`kernfs_dir_next_pos` in `fs/kernfs/dir.c`). The next listing has not got what was removed: of two that are equal
+/// the first is whole. Where it never settles, it is all that was seen.
 fn settled(mut list: impl FnMut() -> Result<Vec<u32>>) -> Result<Vec<u32>> {
     const LISTINGS: usize = 5;
     let mut seen = BTreeSet::new();

@@ -54,7 +54,8 @@ impl UnmapOptions {
         Self { force: false, busy_retries: 200, deadline: None, if_several: IfSeveral::Refuse }
     }
 
-    /// For what was mapped and nobody wants. Nobody waits for it either, and on a busy host udev looks into it for long.
+    /// For what was mapped and nobody wants. Nobody waits for it either, and on a busy host udev looks into it for
+    /// long.
     pub(super) fn to_undo() -> Self {
         Self::new().busy_retries(6000)
     }
@@ -98,8 +99,8 @@ impl Krbd {
     /// with it.
     ///
     /// The kernel takes nothing but an id, and ids are used again. So right before each write the mapping is read once
-    /// more and compared with what was meant (as by [`Device::is_same_mapping`]). Between that and the write there remain
-    /// some microseconds, in which somebody else would have to unmap it **and** map another.
+    /// more and compared with what was meant (as by [`Device::is_same_mapping`]). Between that and the write there
+    /// remain some microseconds, in which somebody else would have to unmap it **and** map another.
     ///
     /// # Errors
     ///

@@ -13,7 +13,8 @@ fn run_example(name: &str, arguments: &[&str]) -> (i32, String, String) {
     text(&command.output().unwrap())
 }
 
-/// It fails with this status and, in one line, with these words; nothing is on its standard output, and no key anywhere.
+/// It fails with this status and, in one line, with these words; nothing is on its standard output, and no key
+/// anywhere.
 fn assert_fails(name: &str, arguments: &[&str], status: i32, words: &str) {
     let (code, out, err) = run_example(name, arguments);
     let about = format!("{name} {arguments:?}: {code} {out} {err}");
