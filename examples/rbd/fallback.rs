@@ -10,7 +10,7 @@ const VARIABLE: &str = "RBD_FALLBACK";
 
 /// Becomes the program that `RBD_FALLBACK` names, with the same arguments; or says what is refused.
 pub fn hand_over(what: &str) -> ExitCode {
-    match env::var_os(VARIABLE) {
+    match env::var_os(VARIABLE).filter(|program| !program.is_empty()) {
         Some(program) => {
             // Without the variable: it may be this very program.
             let error = Command::new(&program).args(env::args_os().skip(1)).env_remove(VARIABLE).exec();

@@ -177,6 +177,17 @@ fn what_it_cannot_do_it_refuses_by_name_or_hands_over() {
         message.contains("'client_mount_timeout'") && message.contains(" is none of its: not supported"),
         "{message}"
     );
+    let (status, _, message) = run("snap ls", Path::new("/etc/passwd"));
+    assert_eq!(
+        (status, &*message),
+        (1, "rbd: command 'snap ls': RBD_FALLBACK=/etc/passwd: Permission denied (os error 13)\n")
+    );
+    // Its status is that of the other program, which is found as a shell finds it.
+    assert_eq!(run("snap ls", Path::new("false")), (1, String::new(), String::new()));
+    assert_eq!(run("snap ls none/i", Path::new("rbd")).0, 2);
+    let empty =
+        TestCluster::shared().command(example("rbd").to_str().unwrap(), ["snap"]).env("RBD_FALLBACK", "").output();
+    assert!(String::from_utf8_lossy(&empty.unwrap().stderr).contains("can name one"));
     assert!(run("snap ls", Path::new("/none")).2.contains("RBD_FALLBACK=/none: No such file"));
     // One that names this very program ends.
     assert!(run("snap ls", &example("rbd")).2.contains("not supported"));

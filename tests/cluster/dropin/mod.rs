@@ -217,6 +217,25 @@ fn features_are_changed_alike() {
     }
 }
 
+/// Its client keeps the exclusive lock: it does itself what it is asked for, and does not let others have the lock for
+/// what it cannot do.
+#[test]
+fn features_of_an_image_in_use_are_changed_alike() {
+    for (line, status) in
+        [("disable % object-map fast-diff", 0), ("disable % deep-flatten", 0), ("enable % journaling", 30)]
+    {
+        let pool = prepare(&["create --size 8M %/original", "create --size 8M %/ours"]);
+        let run = |program: &Path, name: &str| {
+            let _holder = TestCluster::shared().keep_lock_of_image(&pool.spec(name));
+            let said = RBD.run(program, &words(&pool, &format!("feature {}", line.replace('%', &pool.spec(name)))));
+            (said, pool.open_read_only(name).unwrap().features().unwrap())
+        };
+        let ours = run(&example("rbd"), "ours");
+        assert_eq!(ours, run(Path::new("rbd"), "original"), "{line}");
+        assert_eq!(ours.0.0, status, "{line}");
+    }
+}
+
 #[test]
 fn a_journal_is_made_as_asked_for() {
     let pool = prepare(&[]);
