@@ -8,11 +8,16 @@
 //! commands and device types, arguments that are no UTF-8, and an option of Ceph's with a value that is none of its,
 //! which the original drops.
 //!
-//! What differs: log lines of librados and librbd, which the original has on its standard error, are not printed, nor what
-//! it has on its standard output of a monitor's name that nobody knows. Why the kernel's module cannot be loaded is said
-//! in other words. Values of map options that the kernel would refuse are refused before the image is looked for, and
-//! `fsid` is taken with its dashes only. Where the original ends by an assertion, this program does by a message. A key
-//! from the standard input (`-K -`) is read before another program is handed anything.
+//! What differs:
+//!
+//! - Log lines of librados and librbd, which the original has on its standard error, are not printed, nor what it has on
+//!   its standard output of a monitor's name that nobody knows.
+//! - Why the kernel's module cannot be loaded is said in other words, and udev is not asked for anything.
+//! - Values of map options that the kernel would refuse are refused before the image is looked for, and `fsid` is taken
+//!   with its dashes only. A name with blanks, which the kernel would take apart, is refused for that reason, and so is
+//!   a snapshot `-`, for which it would take the image itself.
+//! - Where the original ends by an assertion, this program does by a message.
+//! - A key from the standard input (`-K -`) is read before another program is handed anything.
 
 mod arguments;
 #[path = "../ceph_arguments/mod.rs"]

@@ -224,8 +224,7 @@ impl fmt::Display for MapOption {
             Self::CompressionHint(hint) => write!(f, "{key}={hint}"),
             Self::CrushLocation(location) => write!(f, "{key}={location}"),
             Self::Fsid(fsid) => write!(f, "{key}={fsid}"),
-            Self::Ip(address) if address.port() == 0 && address.is_ipv4() => write!(f, "{key}={}", address.ip()),
-            Self::Ip(address) if address.port() == 0 => write!(f, "{key}=[{}]", address.ip()),
+            // As `rbd` does, with the port also where it is 0, so that both make equal options.
             Self::Ip(address) => write!(f, "{key}={address}"),
             Self::MsMode(mode) => write!(f, "{key}={mode}"),
             Self::ReadFromReplica(which) => write!(f, "{key}={which}"),

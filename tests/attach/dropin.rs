@@ -59,10 +59,16 @@ fn the_drop_in_tells_the_same_story_as_rbd() {
     let others = [
         TestImage::new("default"),
         TestImage::new("foo*"),
+        TestImage::new("a,b"),
+        TestImage::with("rbd/dirty", &["--image-feature", "layering"]),
         TestImage::with("rbd/n/i", &[]),
         TestImage::with("rbd/journal", &["--image-feature", "layering,exclusive-lock,journaling"]),
     ];
     rbd(&["config", "image", "set", "rbd/default", "rbd_default_map_options", "queue_depth=32,lock_timeout=5"]);
+    // Layering and the bit of the feature, as librbd's cache sets it.
+    let set_features = r"id=$(rbd info rbd/dirty | sed -n 's/.*block_name_prefix: rbd_data.//p') &&
+        printf '\1\10\0\0\0\0\0\0' | rados -p rbd setomapval rbd_header.$id features";
+    outside(&["sh", "-c", set_features]);
     make_user("reader", "profile rbd-read-only");
     assert_eq!(krbd.list().unwrap(), []);
     let original = tell(Path::new("rbd"));

@@ -152,7 +152,7 @@ fn options_are_refused_in_the_words_of_the_rbd_program() {
 fn every_option_survives_its_text() {
     let text = "abort_on_full,alloc_size=65536,nocephx_require_signatures,nocephx_sign_messages,\
                 compression_hint=compressible,nocrc,crush_location=rack:r1,exclusive,\
-                fsid=11111111-1111-4111-8111-111111111111,ip=[2001:db8::1],lock_on_read,lock_timeout=5,mount_timeout=0,\
+                fsid=11111111-1111-4111-8111-111111111111,ip=[2001:db8::1]:0,lock_on_read,lock_timeout=5,mount_timeout=0,\
                 ms_mode=prefer-secure,notrim,osd_idle_ttl=60,osd_request_timeout=30,osdkeepalive=5,queue_depth=128,\
                 read_from_replica=localize,ro,rxbounce,noshare,notcp_nodelay,noudev";
     assert_eq!(text.parse::<MapOptions>().unwrap().to_string(), text);
