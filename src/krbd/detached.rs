@@ -48,8 +48,7 @@ impl Krbd {
     ///
     /// If this program ends before a map has completed, then the helper has the kernel give it up, and what came of it
     /// all the same is unmapped (Linux 4.9). A program that ends because of a deadline calls
-    /// [`Pending::discard`](super::Pending::discard) first: the map may complete in between. An unmap is carried
-    /// through.
+    /// [`Pending::discard`](super::Pending::discard) first: the map may complete in between. An unmap is carried through.
     ///
     /// Keys go to the helper through a socket. One that is [preloaded](super::Credentials::preloaded) must be in the
     /// session's or the user's keyring: other keyrings are not inherited.
