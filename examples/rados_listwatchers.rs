@@ -115,6 +115,10 @@ impl Arguments {
 }
 
 fn run(given: &[String]) -> Result<(), Stop> {
+    // A format for `rados`, but for librados, which takes it first, something else.
+    if given.iter().take_while(|argument| *argument != "--").any(|argument| argument == "-f") {
+        return Err(Stop::Refused("-f".into()));
+    }
     let mut ceph = CephArguments::take(given)?;
     ceph.choose_config_file()?;
     let arguments = Arguments::parse(std::mem::take(&mut ceph.rest))?;

@@ -265,7 +265,7 @@ fn listwatchers_like_rados() {
     in_pool(&["listwatchers", &"x".repeat(2049)]);
     in_pool(&["-N", &"x".repeat(257), "listwatchers", "x"]);
     RADOS.agree::<&str>(&[]);
-    for option in ["--pgid=1.0", "--object_locator", "-b", "--format"] {
+    for option in ["--pgid=1.0", "--object_locator", "-b", "--format", "-f"] {
         let arguments = ["-p", pool.name().as_str(), "listwatchers", "x", option].map(String::from);
         let said = RADOS.run(&example("rados_listwatchers"), &arguments);
         assert_eq!(said, (1, String::new(), format!("rados: {option}: not supported by this program\n")));
