@@ -40,6 +40,7 @@ struct Inner {
 
 /// What kind of failure an [`Error`] is. What belongs to a kind is in [`Error::details`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The pool, image, snapshot, object or key does not exist (ENOENT).
@@ -453,6 +454,13 @@ mod tests {
             "remove image kube/pvc-9: busy, watched by 192.0.2.1:0/7 client.4235 cookie=1, \
              192.0.2.2:0/8 client.4236 cookie=2 (errno 16)"
         );
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_kind_and_a_stage_are_words_in_json() {
+        assert_eq!(serde_json::to_string(&ErrorKind::ModuleNotLoaded).unwrap(), r#""module_not_loaded""#);
+        assert_eq!(serde_json::to_string(&Stage::AddKey).unwrap(), r#""add_key""#);
     }
 
     #[test]

@@ -1,14 +1,11 @@
 //! Filling in a request from the connection.
 
 use super::with_cluster::Attach;
-use std::path::Path;
-
-use crate::config::Config;
+use crate::config::configured_credentials;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::krbd::{Credentials, MapOptions, MapRequest};
 use crate::name::ImageSpec;
-use crate::secret::Secret;
 
 impl Attach {
     pub(super) fn fill(&self, spec: &ImageSpec, options: &MapOptions, deadline: Deadline) -> Result<MapRequest> {
@@ -40,22 +37,9 @@ impl Attach {
                 .with_object(&entity)
                 .with_hint("the kernel takes users of type client only"));
         };
-        let option = |name: &str| self.cluster.connection.rados.config(name).ok().filter(|value| !value.is_empty());
-        if option("auth_client_required").is_some_and(|required| required.trim() == "none") {
-            return Ok(Credentials::without_key(user));
-        }
-        if let Some(key) = option("key") {
-            return Ok(Credentials::new(user, Secret::new(key)));
-        }
-        if let Some(file) = option("keyfile") {
-            let key = std::fs::read_to_string(&file);
-            let key = key.map_err(|error| Error::from_io("read key file", error).with_object(file))?;
-            return Ok(Credentials::new(user, Secret::new(key)));
-        }
-        let keyrings = option("keyring").unwrap_or_default();
-        let mut keyrings = keyrings.split([',', ';', ' ']).map(Path::new);
-        match keyrings.find(|path| path.is_file()) {
-            Some(keyring) => Config::parse("")?.user(user).credentials_in(keyring),
+        let option = |name: &str| self.cluster.connection.rados.config(name).ok();
+        match configured_credentials(user, option)? {
+            Some(credentials) => Ok(credentials),
             None => Ok(Credentials::new(user, self.cluster.until(deadline).auth_key(&entity)?)),
         }
     }

@@ -5,7 +5,7 @@ mod file;
 
 use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use zeroize::Zeroizing;
 
@@ -143,23 +143,18 @@ impl Config {
     ///
     /// `NotFound`: no such file is there, or the keyring does not have the user; the errno of reading a file.
     pub fn credentials(&self) -> Result<Credentials> {
-        if self.get("auth_client_required").is_some_and(|required| required.trim() == "none") {
-            return Ok(Credentials::without_key(&self.user));
-        }
-        if let Some(key) = self.raw("key").filter(|key| !key.is_empty()) {
-            return Ok(Credentials::new(&self.user, Secret::new(key)));
-        }
-        if let Some(path) = self.get("keyfile").filter(|path| !path.is_empty()) {
-            return Ok(Credentials::new(&self.user, Secret::new(read(Path::new(&path))?.as_str())));
-        }
         let keyrings = self.expand(self.raw("keyring").filter(|list| !list.is_empty()).unwrap_or(KEYRINGS));
-        let mut paths = keyrings.split([',', ';', ' ']).filter(|path| !path.is_empty()).map(PathBuf::from);
-        match paths.find(|path| path.exists()) {
-            Some(path) => self.credentials_in(path),
-            None => Err(Error::from_errno("read key", libc::ENOENT)
+        let option = |name: &str| match name {
+            // No part of a key stands for anything else.
+            "key" => self.raw(name).map(str::to_owned),
+            "keyring" => Some(keyrings.clone()),
+            _ => self.get(name),
+        };
+        configured_credentials(&self.user, option)?.ok_or_else(|| {
+            Error::from_errno("read key", libc::ENOENT)
                 .with_object(format!("of {}", self.name()))
-                .with_hint(format!("none of {keyrings} is there"))),
-        }
+                .with_hint(format!("none of {keyrings} is there"))
+        })
     }
 
     /// The user and its key, from this keyring.
@@ -176,6 +171,30 @@ impl Config {
                 .with_object(format!("of {}", self.name()))
                 .with_hint(format!("{} does not have it", path.display()))),
         }
+    }
+}
+
+/// The user and its key by the options `key`, `keyfile` and `keyring`, in this order; `None` if none of the keyrings is
+/// there.
+pub(crate) fn configured_credentials(
+    user: &str,
+    option: impl Fn(&str) -> Option<String>,
+) -> Result<Option<Credentials>> {
+    let option = |name| option(name).filter(|value| !value.is_empty());
+    if option("auth_client_required").is_some_and(|required| required.trim() == "none") {
+        return Ok(Some(Credentials::without_key(user)));
+    }
+    if let Some(key) = option("key") {
+        return Ok(Some(Credentials::new(user, Secret::new(key))));
+    }
+    if let Some(path) = option("keyfile") {
+        return Ok(Some(Credentials::new(user, Secret::new(read(Path::new(&path))?.as_str()))));
+    }
+    let keyrings = option("keyring").unwrap_or_default();
+    let mut paths = keyrings.split([',', ';', ' ']).filter(|path| !path.is_empty()).map(Path::new);
+    match paths.find(|path| path.exists()) {
+        Some(path) => Config::parse("")?.user(user).credentials_in(path).map(Some),
+        None => Ok(None),
     }
 }
 

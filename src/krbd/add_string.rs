@@ -12,11 +12,8 @@ use super::origin::Origin;
 use super::request::MapRequest;
 use crate::address::Protocol;
 use crate::error::{Error, ErrorKind, Result};
+use crate::name::KERNEL_WRITE_LIMIT;
 use crate::secret::Secret;
-
-/// A write to sysfs carries a page at most (`kernfs_fop_write_iter`); what is longer would be cut, and the rest taken
-/// for another request.
-const LONGEST: usize = 4096;
 
 /// How the kernel gets the key.
 pub(super) enum KeyWord<'a> {
@@ -46,7 +43,7 @@ impl<'a> AddString<'a> {
     pub(super) fn with_key(&self, key: &KeyWord<'_>, origin: &Origin) -> Result<Zeroizing<String>> {
         let MapRequest { credentials, spec, options, .. } = self.request;
         // Of the full length from the start: a string that grows leaves copies of the secret behind.
-        let mut text = Zeroizing::new(String::with_capacity(2 * LONGEST));
+        let mut text = Zeroizing::new(String::with_capacity(2 * KERNEL_WRITE_LIMIT));
         for (n, monitor) in self.monitors.iter().enumerate() {
             push(&mut text, format_args!("{}{monitor}", if n == 0 { "" } else { "," }));
         }
@@ -73,10 +70,10 @@ impl<'a> AddString<'a> {
             None => text.push('-'),
         }
         push(&mut text, format_args!(" {origin}"));
-        if text.len() > LONGEST {
+        if text.len() > KERNEL_WRITE_LIMIT {
             return Err(Error::new(ErrorKind::InvalidInput, "map image")
                 .with_object(spec)
-                .with_hint(format!("the request has {} bytes and the kernel takes {LONGEST}", text.len()))
+                .with_hint(format!("the request has {} bytes and the kernel takes {KERNEL_WRITE_LIMIT}", text.len()))
                 .at(Stage::Preflight));
         }
         Ok(text)

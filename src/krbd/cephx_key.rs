@@ -16,6 +16,7 @@ pub(super) struct CephxKey(Zeroizing<Vec<u8>>);
 /// The cipher that a key is for: the first field of an encoded key (Ceph's `CryptoKey`, the kernel's
 /// `net/ceph/crypto.c`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum KeyType {
     /// No cipher: a cluster without authentication.

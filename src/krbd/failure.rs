@@ -4,6 +4,7 @@ use std::fmt;
 
 /// How far a map or an unmap had come when it failed; [`Error::stage`](crate::Error::stage) says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Stage {
     /// The request was looked at; the kernel was not touched.

@@ -161,7 +161,13 @@ impl From<u32> for Target {
 
 impl From<&Device> for Target {
     fn from(device: &Device) -> Self {
-        Self { by: By::Device(Box::new(device.clone())), fsid: None }
+        device.clone().into()
+    }
+}
+
+impl From<Device> for Target {
+    fn from(device: Device) -> Self {
+        Self { by: By::Device(Box::new(device)), fsid: None }
     }
 }
 
@@ -174,6 +180,12 @@ impl From<&Path> for Target {
 impl From<PathBuf> for Target {
     fn from(path: PathBuf) -> Self {
         Self { by: By::Path(path), fsid: None }
+    }
+}
+
+impl From<&PathBuf> for Target {
+    fn from(path: &PathBuf) -> Self {
+        path.as_path().into()
     }
 }
 
@@ -192,6 +204,12 @@ impl From<&ImageSpec> for Target {
 impl From<ImageId> for Target {
     fn from(id: ImageId) -> Self {
         Self { by: By::ImageId(id), fsid: None }
+    }
+}
+
+impl From<&ImageId> for Target {
+    fn from(id: &ImageId) -> Self {
+        id.clone().into()
     }
 }
 

@@ -13,8 +13,8 @@ use crate::text::quoted;
 const OBJECT_NAME_LIMIT: usize = 2048;
 
 /// The most that one write to the kernel's sysfs carries, in bytes: a page (`kernfs_fop_write_iter`), where it is
-/// smallest.
-const KERNEL_WRITE_LIMIT: usize = 4096;
+/// smallest. What is longer would be cut, and the rest taken for another request.
+pub(crate) const KERNEL_WRITE_LIMIT: usize = 4096;
 
 /// What a name may consist of.
 struct Rule {

@@ -13,6 +13,7 @@ mod raw;
 mod spec;
 
 pub use error::NameError;
+pub(crate) use ident::KERNEL_WRITE_LIMIT;
 pub use ident::{ImageId, ImageName, NamespaceName, PoolName, SnapshotName};
 pub use object::{BlockNamePrefix, HeaderObject};
 pub use raw::RawName;

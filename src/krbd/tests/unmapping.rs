@@ -103,7 +103,7 @@ fn the_cluster_and_the_image_id_choose_too() {
     assert_eq!(ids(&krbd.unmap(target, &UnmapOptions::new()).unwrap()), [4]);
     host.set(6, "image_id", "aa");
     let id = crate::ImageId::new("aa").unwrap();
-    assert_eq!(ids(&krbd.unmap(id, &UnmapOptions::new()).unwrap()), [6]);
+    assert_eq!(ids(&krbd.unmap(&id, &UnmapOptions::new()).unwrap()), [6]);
 }
 
 #[test]
