@@ -120,10 +120,9 @@ impl Krbd {
     /// The write has returned, so the device is there, and bears the mark. Where the mark cannot be read (before Linux
     /// 4.9), it must be the only one of that spec with a new id.
     fn find_new(&self, request: &MapRequest, before: &BTreeSet<u32>, origin: &Origin) -> Result<Device> {
-        let mut ids = self.sysfs.listed_ids()?;
-        // Seldom was its id another's before.
-        ids.sort_by_key(|id| before.contains(id));
-        if let Some(device) = self.marked_among(ids, origin)? {
+        // The kernel gives out the lowest id that is free.
+        let likely = (0..).find(|id| !before.contains(id)).and_then(|id| self.sysfs.device(id).ok()?);
+        if let Some(device) = likely.filter(|device| device.origin().as_ref() == Some(origin)) {
             return Ok(device);
         }
         let ids = self.sysfs.ids()?;
