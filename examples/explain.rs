@@ -10,12 +10,15 @@
 //! `--here` looks whether an object store's cache has room; with a manifest, too, it prints how to replace the volume
 //! by a corrected one. `--usage` goes on to the cluster and says who uses the image.
 //!
-//! Exit status: 0 where every message is known, 2 where one is not or there is none.
+//! Exit status: 0 where every message is known, 1 on an error, 2 where one is not known or there is none, 64 for wrong
+//! arguments.
 
 #[cfg(feature = "librados")]
 #[allow(dead_code)] // It ends with one of three statuses, not as the others do.
 mod connect;
 mod print;
+#[allow(dead_code)] // As above: no errno is one of them.
+mod program;
 
 use std::error::Error;
 use std::fmt;
@@ -53,11 +56,11 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    match run(&program::arguments()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(2),
         Err(error) => {
-            print::aside(format_args!("explain: {error:#}"));
+            program::say(format_args!("{error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -139,6 +139,15 @@ fn provision_pv_prints_manifests_that_can_be_applied() {
     assert_eq!(VolumeManifest::parse(&documents[1].to_string()).unwrap().image().unwrap().to_string(), other);
 }
 
+#[test]
+fn explain_tells_what_it_does_not_know_from_a_wrong_argument() {
+    let unknown = run("explain", &[], "the weather is fine");
+    assert_eq!((unknown.status.code(), text(&unknown.stderr).as_str()), (Some(2), ""));
+    let wrong = run("explain", &["--no-such-option"], "");
+    assert_eq!((wrong.status.code(), text(&wrong.stdout).as_str()), (Some(64), ""));
+    assert!(text(&wrong.stderr).contains("--no-such-option"), "{wrong:?}");
+}
+
 /// The story of a rolling update: the new pod waits, the message names the old one, and the cluster who has the image.
 #[test]
 fn explain_goes_from_a_multi_attach_error_to_the_client_that_must_let_go() {
